@@ -1,10 +1,8 @@
-"""Shares in groups (`mm.track`): coverage, false alarms, moved columns, shrinkage.
+"""Shares in groups (`mm.track`): coverage and false alarms.
 
     python benchmarks/track.py coverage   --first 0 --cases 40 --processes 2   # 300 groups a case
     python benchmarks/track.py unseen     --first 0 --cases 40                 # 50 groups a case
-    python benchmarks/track.py moved      --first 0 --cases 40                 # 20 groups a case
-    python benchmarks/track.py shrinkage  --first 0 --cases 20
-    python benchmarks/track.py moved      --law "one column" --first 0         # of one kind
+    python benchmarks/track.py unseen     --law "one column" --first 0         # of one kind
     python benchmarks/track.py speed                                           # 1,000 groups a case
 
 One line a case, then summaries by kind of law, of model and of size. A case has a law of its own:
@@ -20,7 +18,6 @@ import tempfile
 import time
 import warnings
 from collections import defaultdict
-from dataclasses import replace
 from multiprocessing import get_context
 
 import numpy as np
@@ -30,7 +27,7 @@ import momentmix as mm
 LAWS = ("numbers", "one column", "two columns", "joined", "yes-no", "mixed", "missing", "wide")
 MODELS = ("truth", "fit", "file", "whole", "moments")
 SIZES = ("few", "many", "varied")
-N_GROUPS, N_UNSEEN, N_MOVED = 300, 50, 10
+N_GROUPS, N_UNSEEN = 300, 50
 CHOSEN = {"law": None, "model": None}  # those of the command line, for all cases
 
 
@@ -266,77 +263,6 @@ def unseen(seed):
     return kind, model_kind, "2,000+", figures, f"r={r}+1 d={truth.n_columns}"
 
 
-def shrinkage(seed):
-    kind, r, blocks, rng = law_of(seed)
-    own = chosen_blocks(blocks, list(range(r)))
-    center = rng.dirichlet(np.full(r, 4.0))
-    concentration = float(np.exp(rng.uniform(np.log(5), np.log(500))))
-    truth = mm.Mixture.from_blocks(center, own)
-    n_rows = np.array([60] * 40 + [20_000] * 4)
-    wanted, cube = [], {}
-    for g, n in enumerate(n_rows):
-        w = rng.dirichlet(np.maximum(concentration * center, 1e-3))
-        table, _ = mm.Mixture.from_blocks(w, own).sample(
-            int(n), random_state=int(rng.integers(2**31))
-        )
-        wanted.append(w)
-        cube[g] = summary_of(table, truth.schema)
-    wanted = np.array(wanted)
-    alone = mm.track(truth, cube, model_rows=math.inf)
-    whole = mm.track(truth, cube, model_rows=math.inf, prior="whole")
-    small = n_rows < 1000
-
-    def error(tracking, which):
-        return float(np.sqrt(((tracking.weights - wanted)[which] ** 2).mean()))
-
-    inside = (whole.low <= wanted) & (wanted <= whole.high)
-    figures = {
-        "small, alone": error(alone, small),
-        "small, whole": error(whole, small),
-        "ratio": error(whole, small) / error(alone, small),
-        "large ratio": error(whole, ~small) / max(error(alone, ~small), 1e-12),
-        "covered": inside[small].mean(),
-        "covered, large": inside[~small].mean(),
-    }
-    return kind, f"~{concentration:.0f} rows", "60", figures, f"prior {whole.prior.n_rows:.0f} rows"
-
-
-def moved(seed):
-    """Groups where one component, or all of them, have moved in one column: is it named?"""
-    kind, r, blocks, rng = law_of(seed)
-    own = chosen_blocks(blocks, list(range(r)))
-    truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(r, 4.0)), own)
-    numbers = [i for i, block in enumerate(truth.blocks) if isinstance(block, mm.GaussianBlock)]
-    if not numbers:
-        return kind, "truth", "4,000", None, "no numbers"
-    cube, wanted = {}, {}
-    for g in range(2 * N_MOVED):
-        i, sign = int(rng.choice(numbers)), int(rng.choice([-1, 1]))
-        size, who = (rng.uniform(0.5, 1.5), rng.integers(r)) if g % 2 else (0.4, slice(None))
-        means = own[i].means.copy()
-        means[who, 0] += sign * size * np.sqrt(own[i].covariances[0, 0, 0])
-        changed = [*own[:i], replace(own[i], means=means), *own[i + 1 :]]
-        law = mm.Mixture.from_blocks(truth.weights, changed)
-        table, _ = law.sample(4000, random_state=int(rng.integers(2**31)))
-        cube[g] = summary_of(table, truth.schema)
-        name = truth.feature_names[truth.blocks[i].columns[0]]
-        wanted[(g,)] = "mean", (name,), "up" if sign > 0 else "down"
-    found = mm.track(truth, cube, model_rows=math.inf)
-    said = {
-        key: {(move.what, move.columns, move.direction) for move in one.moves}
-        for key, one in found.unexplained.items()
-    }
-    columns = [wanted[key][1][0] in one.columns for key, one in found.unexplained.items()]
-    others = [len(one.columns) > 1 for one in found.unexplained.values()]
-    figures = {
-        "flagged": (~found.fits).mean(),
-        "column named": np.mean(columns),
-        "with direction": np.mean([wanted[key] in moves for key, moves in said.items()]),
-        "another column, too": np.mean(others),
-    }
-    return kind, "truth", "4,000", figures, f"r={r} d={truth.n_columns}"
-
-
 N_SPEED = 1000
 
 
@@ -366,7 +292,7 @@ def speed(seed):
     return kind, "fit", "2,000", figures, f"r=4 d={truth.n_columns}"
 
 
-CASES = {case.__name__: case for case in (coverage, unseen, moved, shrinkage, speed)}
+CASES = {case.__name__: case for case in (coverage, unseen, speed)}
 
 
 def run(job):

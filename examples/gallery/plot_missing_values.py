@@ -91,8 +91,7 @@ ax.legend()
 plt.show()
 
 # %%
-# Rows with gaps are put into components as they are. What is missing can be filled from what is
-# seen, by conditional means or by draws.
+# Rows with gaps are put into components as they are.
 
 match = np.argsort(order)
 for name, labels_found in (
@@ -100,5 +99,3 @@ for name, labels_found in (
     ("true parameters", truth.predict(rows)),
 ):
     print(f"{name:16s} {(labels_found == labels).mean():.4f} of the rows in the right component")
-print(rows[0].round(1))
-print(model.mixture.impute(rows[:1])[0].round(1))

@@ -41,7 +41,6 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
     from momentmix.monitoring.compare import compare as compare
-    from momentmix.monitoring.comparison import Comparison as Comparison
     from momentmix.monitoring.track import track as track
     from momentmix.reporting.report import report as report
     from momentmix.summary.summarize import summarize as summarize
@@ -84,7 +83,6 @@ _HOMES = {
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
     "monitoring.compare": ("compare",),
-    "monitoring.comparison": ("Comparison",),
     "monitoring.track": ("track",),
     "reporting.report": ("report",),
     "tables.opening": ("open_rows",),

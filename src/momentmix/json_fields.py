@@ -87,14 +87,12 @@ def _finite(text: str) -> float:
 # -- decoders -------------------------------------------------------------------------------------
 
 
-def check_version(document: Any, place: str, *known: int) -> None:
-    """Raise unless a parsed document has one of the known versions."""
+def check_version(document: Any, place: str, known: int) -> None:
+    """Raise unless a parsed document has this version."""
     version = document.get("version") if isinstance(document, dict) else None
-    if type(version) is not int or version not in known:
-        listed = " and ".join(", ".join(map(str, known)).rsplit(", ", 1))
+    if type(version) is not int or version != known:
         raise ValueError(
-            f"{place} has version {repr(version)[:40]}; this momentmix reads "
-            f"version{'s' if len(known) > 1 else ''} {listed}"
+            f"{place} has version {repr(version)[:40]}; this momentmix reads version {known}"
         )
 
 

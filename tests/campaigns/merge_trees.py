@@ -46,8 +46,6 @@ def random_tree(shards, rng):
         left, right = (pool.pop(int(rng.integers(len(pool)))) for _ in range(2))
         way = rng.integers(8)
         if way == 0:
-            left = left.recenter(left.shift + left.scale * rng.integers(-9, 10, left.n_features))
-        elif way == 1:
             right = MomentSummary.from_bytes(right.to_bytes())
         if way < 4:
             joint = left.copy()

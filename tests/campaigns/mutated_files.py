@@ -1,7 +1,6 @@
 """Files that were changed with their structure in mind: what is accepted must be valid.
 
-What is accepted must be written again as it was and be readable without an untyped error. The
-stranger's reader, which shares no code with momentmix, must accept the same files of models.
+What is accepted must be written again as it was and be readable without an untyped error.
 """
 
 import hashlib
@@ -18,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from campaigns.folders import temporary_folder
-from campaigns.strangers_reader import RefusedError, read_model
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
 from momentmix.mixture.mixture import DiagonalMixture, Mixture
 from momentmix.summary.summarize import summarize
@@ -53,10 +51,6 @@ def small_summaries():
     again.update(np.arange(12.0).reshape(4, 3) ** 2)
     empty = [_made(2, 2, 0, 0), _made(1, 1, 0, 0)]
     summaries = [_made(2, 2, 1, 20), _made(1, 1, 0, 5), merged, forgotten, weighted, again]
-    saved = Path(__file__).parents[1] / "saved_files"
-    # The first two hold groups of rows.
-    first, second, fourth = ((saved / f"summary_v{i}.mms").read_bytes() for i in (1, 2, 4))
-    unmarked = MomentSummary.from_bytes(first).to_bytes()
     rows = rng.standard_normal((2048, 2))
     rows[2000] = 1e50, 1e90  # beyond the range of some powers
     wild = MomentSummary(2, 2, shard_id="wild").update(rows)
@@ -64,10 +58,6 @@ def small_summaries():
     return (
         *[s.to_bytes() for s in (*summaries, *empty, wild)],
         named,
-        first,
-        second,
-        fourth,
-        unmarked,
         *tables,
     )
 
@@ -145,10 +135,7 @@ def judge_summary(data, deep, place):
     if summary is None:
         return "refused"
     again = summary.to_bytes()
-    if data[8] == 1 or b'"replicates":0,' not in data:  # saved again in the present format
-        assert MomentSummary.from_bytes(again) == summary, f"{place}: changed by saving"
-    else:
-        assert again == data, f"{place}: accepted but not canonical"
+    assert again == data, f"{place}: accepted but not canonical"
     use_summary(summary, deep)
     return "accepted"
 
@@ -167,21 +154,14 @@ def use_summary(summary, deep):
             moments = summary.moments()
             assert all(np.isfinite(x).all() for x in moments.distinct + moments.squared)
             summary.truncate(1, 0) + MomentSummary(summary.n_features, 1)
-            assert summary.recenter() == summary
         except InputError:
             pass
 
 
 def judge_model(data, path, place):
-    """Count one model; raises if the two readers differ."""
+    """Count one model."""
     path.write_bytes(data)
-    try:
-        read_model(data)
-        valid = True
-    except RefusedError:
-        valid = False
     model = loaded(data, partial(Mixture.load, path), ModelFileError, place)
-    assert valid == (model is not None), f"{place}: the readers differ"
     if model is None:
         return "refused"
     repr(model)
@@ -207,9 +187,12 @@ class Pieces:
         n, d = self.header["n_shards"], self.header["n_features"]
         self.shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
         at += 16 * n
-        mark = 16 + 8 * d if self.version > 1 else 0
+        mark = 16 + 8 * d
         self.marks = [data[at + mark * i : at + mark * (i + 1)] for i in range(n)]
         at += mark * n
+        rest = (32 + (mark if self.header["n_forgotten"] else 0)) * n
+        self.rest = data[at : at + rest]  # origins, and marks of forgotten rows
+        at += rest
         self.bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
         counts = read_lengths(self.header)
         at += 16 * d
@@ -227,7 +210,7 @@ class Pieces:
         if self.widths is None and isinstance(self.header.get("widths"), list):
             self.header["widths"] = narrow
         raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode()
-        body = b"".join(self.shards + self.marks) + struct.pack(
+        body = b"".join([*self.shards, *self.marks, self.rest]) + struct.pack(
             f"<{len(self.bounds)}d", *self.bounds
         )
         for values, width in zip(self.sections, widths, strict=False):
@@ -247,12 +230,8 @@ def _packed(v, width):
 def read_lengths(header):
     """Number of integers in each section, from the layout of the description."""
     d, m, q = header["n_features"], header["order"], header["squared_order"]
-    groups = header["replicates"] or 1
-    low = [comb(d, t) * groups for t in range(min(3, m) + 1)]
-    low += [d * comb(d - 1, s) * groups for s in range(min(1, q) + 1)]
-    high = [comb(d, t) for t in range(4, m + 1)] + [d * comb(d - 1, s) for s in range(2, q + 1)]
-    powers = [[], [d] * 4, [d] * 4 + [d * (d - 1), comb(d, 2)]][header.get("high", 0)]
-    return low + high + powers
+    found = [comb(d, t) for t in range(m + 1)] + [d * comb(d - 1, s) for s in range(q + 1)]
+    return found + [d] * 4 + ([d * (d - 1), comb(d, 2)] if header["high"] == 2 else [])
 
 
 def _value(rng):
@@ -317,8 +296,8 @@ def _repeated_rows(p, rng):
     """All rows as often again: valid, if everything is multiplied."""
     factor = rng.choice([2, 3, 1000, 2**40])
     p.sections = [[v * factor for v in values] for values in p.sections]
-    if rng.random() < 0.9 and isinstance(p.header.get("n_rows"), list):
-        p.header["n_rows"] = [n * factor for n in p.header["n_rows"] if isinstance(n, int)]
+    if rng.random() < 0.9 and type(p.header.get("n_rows")) is int:
+        p.header["n_rows"] *= factor
     if rng.random() < 0.9 and str(p.header.get("weight_squares")).isdigit():
         p.header["weight_squares"] = str(int(p.header["weight_squares"]) * factor)
 
@@ -338,8 +317,9 @@ def _shards(p, rng):
     p.shards = rng.choice([*ways, p.shards[::-1], p.shards[1:], []])
     if rng.random() < 0.8:
         p.header["n_shards"] = len(p.shards)
-        length = 16 + 8 * len(p.bounds) // 2 if p.version > 1 else 0
+        length = 16 + 8 * len(p.bounds) // 2
         p.marks = (p.marks + [bytes(length)] * len(p.shards))[: len(p.shards)]
+        p.rest = (p.rest + bytes(32 * len(p.shards)))[: 32 * len(p.shards)]
 
 
 def _mark(p, rng):
@@ -356,7 +336,7 @@ def _mark(p, rng):
 def _container(p, rng):
     way = rng.randrange(5)
     if way == 0:
-        p.version = rng.choice([0, 1, 2, 3, 2**31])
+        p.version = rng.choice([0, 1, 4, 6, 2**31])
     elif way == 1:
         p.magic = bytes([p.magic[0] ^ (1 << rng.randrange(8))]) + p.magic[1:]
     elif way == 2:
@@ -440,11 +420,11 @@ def _judged(kind, data, folder, place):
     result = judge_model(data, path, place)
     if result == "refused":
         return result
-    known = [_values(read_model(original)) for original in small_models()[:4]]
+    known = [_values(original) for original in small_models()[:4]]
     mended = "sha256" not in json.loads(data)  # the name of the checksum was hit, or it has none
-    assert mended or _values(read_model(data)) in known, f"accepted: {place}"
+    assert mended or _values(data) in known, f"accepted: {place}"
     return "harmless"
 
 
-def _values(model):
-    return json.dumps(model)
+def _values(data):
+    return json.dumps(json.loads(data, parse_int=float), sort_keys=True)

@@ -7,7 +7,6 @@ import numpy as np
 from campaigns.written_out import exact_sums
 from momentmix.summary.exact.exact_sums import coarser, reframed
 from momentmix.summary.layout import Layout
-from momentmix.summary.summary import MomentSummary
 
 
 def equal(left, right):
@@ -36,27 +35,8 @@ def check_maps(layout, points, rng):
     assert equal(coarser(result, bits), start)
 
 
-def check_hops(rng):
-    """A summary that is moved about comes back to the same bytes; gives the number of hops."""
-    d = int(rng.integers(1, 5))
-    rows = rng.standard_normal((int(rng.integers(2, 60)), d)) * 10.0 ** rng.integers(-5, 5, d)
-    summary = MomentSummary(d, d, shard_id="a", n_threads=1)
-    start = summary.update(rows + rng.standard_normal(d)).to_bytes()
-    steps = rng.integers(-(10**6), 10**6, (3, d))
-    here = summary
-    for step in [*steps, *-rng.permutation(steps)]:
-        here = here.recenter(here.shift + step * here.scale)
-        assert here == summary
-        assert here.n_rows == len(rows)
-    assert here.to_bytes() == start
-    away = summary.recenter(summary.shift + 3 * summary.scale)
-    assert away.to_bytes() != start
-    assert away.recenter().to_bytes() == start
-    return 2 * len(steps) + 2
-
-
 def reshifts(start, stop, seed):
-    """A case: a map of exact sums and its inverse, and a walk of a summary."""
+    """A case: a map of exact sums and its inverse."""
     counts = Counter()
     for number in range(start, stop):
         rng = np.random.default_rng([seed, 3, number])
@@ -65,8 +45,7 @@ def reshifts(start, stop, seed):
         q = int(rng.integers(0, m))
         try:
             check_maps(*draw(d, m, q, rng, n=5), rng)
-            hops = check_hops(rng)
         except AssertionError as error:
             raise AssertionError(f"case {number}: {error}") from error
-        counts += Counter({"re-shifts": 1, "hops": hops})
+        counts += Counter({"re-shifts": 1})
     return counts

@@ -20,7 +20,7 @@ from campaigns.wrong_models import untrustworthy_fits
 CAMPAIGNS = {  # number of cases, cases in a batch
     drift: (300, 10),
     untrustworthy_fits: (300, 5),
-    flips: (16, 1),
+    flips: (17, 1),
     summary_mutations: (800_000, 5_000),
     merge_trees: (10_000, 100),
     offsets: (10_000, 100),

@@ -23,7 +23,7 @@ def test_moving_and_refining_are_maps_of_points_and_can_be_undone(d, m, q):
     check_maps(*draw(d, m, q, rng), rng)
 
 
-def test_random_maps_and_walks():
+def test_random_maps():
     """The first of ten thousand."""
     assert reshifts.reshifts(0, 60, seed=0)["re-shifts"] == 60
 

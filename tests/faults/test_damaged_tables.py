@@ -1,5 +1,6 @@
 """Damaged cubes and Arrow data: refused with one kind of error, never a crash or a wrong load."""
 
+import io
 import struct
 
 import duckdb
@@ -7,7 +8,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from campaigns.damaged_tables import SAVED, child, damaged_cubes
+from campaigns.damaged_tables import child, cube_file, damaged_cubes
 
 import momentmix as mm
 from momentmix.errors import InputError, SummaryFileError
@@ -21,7 +22,7 @@ def test_a_part_of_the_campaign():
 
 @pytest.mark.parametrize("ending", ["parquet", "arrow"])
 def test_every_byte_of_a_cube_is_protected(tmp_path, ending):
-    data, path = (SAVED / f"cube_v2.{ending}").read_bytes(), tmp_path / f"cube.{ending}"
+    data, path = cube_file(ending), tmp_path / f"cube.{ending}"
     for place in range(0, len(data), 7):
         broken = bytearray(data)
         broken[place] ^= 1 << place % 8
@@ -99,7 +100,7 @@ def test_wrong_offsets_and_indices_are_refused_by_every_route(tmp_path, monkeypa
 
 
 def test_an_offset_in_a_copy_of_a_cube(tmp_path):
-    table = pq.read_table(SAVED / "cube_v2.parquet").drop_columns("checksum")
+    table = pq.read_table(io.BytesIO(cube_file("parquet"))).drop_columns("checksum")
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
@@ -126,7 +127,8 @@ def test_a_buffer_may_be_longer_than_its_numbers(tmp_path):
 
 
 def test_copies_of_other_programs_load(tmp_path):
-    path, copy = SAVED / "cube_v2.parquet", tmp_path / "copy.parquet"
+    path, copy = tmp_path / "cube.parquet", tmp_path / "copy.parquet"
+    path.write_bytes(cube_file("parquet"))
     cube = mm.SummaryCube.load(path)
     part = cube.where(store=lambda store: store < 2)
     duckdb.sql(f"COPY (FROM '{path}' WHERE store < 2) TO '{copy}' (FORMAT parquet)")
@@ -149,7 +151,7 @@ def test_copies_of_other_programs_load(tmp_path):
 
 
 def test_changed_copies_are_refused(tmp_path):
-    path, table = tmp_path / "copy.parquet", pq.read_table(SAVED / "cube_v2.parquet")
+    path, table = tmp_path / "copy.parquet", pq.read_table(io.BytesIO(cube_file("parquet")))
     stores = table.set_column(1, "store", pa.array([1, 1, 2, -3, 5]))
     renamed = table.rename_columns(["area", *table.column_names[1:]])
     nobody = table.set_column(5, "n_rows", pa.array([None] * 5, pa.int64()))
@@ -165,8 +167,8 @@ def test_changed_copies_are_refused(tmp_path):
         with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .*a key holds"):
             mm.SummaryCube.load(path)
     known = table.schema.metadata[b"momentmix-cube"].replace(b"[2, 3]", b"[2, 7]")
-    some = [b"{", b"[]", b'{"version": true}', b'{"version": 1, "left_out": [1]}', b"\xff"]
-    for text in (*some, b'{"version": 2}', known):
+    some = [b"{", b"[]", b'{"version": true}', b'{"version": 3, "left_out": [1]}', b"\xff"]
+    for text in (*some, b'{"version": 3}', known):
         pq.write_table(table.replace_schema_metadata({b"momentmix-cube": text}), path)
         with pytest.raises(SummaryFileError, match="metadata 'momentmix-cube' are damaged"):
             mm.SummaryCube.load(path)
@@ -186,7 +188,7 @@ def test_cubes_that_no_file_can_hold_are_refused(tmp_path):
 
 
 def test_a_damaged_cube_is_not_taken_for_a_table_of_rows(tmp_path):
-    data = (SAVED / "cube_v2.parquet").read_bytes()
+    data = cube_file("parquet")
     path = tmp_path / "cube.parquet"
     path.write_bytes(data.replace(b"summary", b"sumnary"))
     done = child(f"from momentmix.cli import main; main(['fit', {str(path)!r}, '-o', 'm.json'])")

@@ -42,7 +42,7 @@ def test_defaults_are_those_of_fit(function, differ):
 def test_random_numbers_have_one_name_and_no_seed_by_default():
     functions = [
         mm.fit, mm.MomentMixture, mm.MomentGaussianMixture, mm.decompose, mm.approximate,
-        mm.Mixture.sample, mm.Mixture.impute,
+        mm.Mixture.sample,
     ]  # fmt: skip
     assert all(defaults(function)["random_state"] is None for function in functions)
     seeds = [p for c in cli.commands.values() for p in c.params if p.name == "seed"]

@@ -23,7 +23,7 @@ from momentmix.json_fields import parse_strict
 from momentmix.summary.file import is_whole, rows_of
 from momentmix.tables.source import checked, refuse_damage
 
-VERSION = 2
+VERSION = 3
 _METADATA = b"momentmix-cube"
 _VALUES = (str, int, date)  # of keys; bool is an int, a datetime is a date
 ENDINGS = (".parquet", ".arrow", ".feather")
@@ -93,7 +93,7 @@ def _check_seal(data: bytes, name: str) -> None:
     """Raise where a file has a seal, and it is not that of its bytes."""
     start = data.find(_MARK)
     if start < 0:
-        return  # written by another program, or by an older momentmix
+        return  # written by another program
     digest = hashlib.sha256(data[:start])
     digest.update(data[start + _SEAL_BYTES :])
     if data[start : start + _SEAL_BYTES] != 2 * (_MARK + digest.digest()):
@@ -185,17 +185,17 @@ def _left_out(metadata: Mapping[bytes, bytes], path: str) -> tuple[int, int]:
         return 0, 0
     try:
         about = parse_strict(metadata[_METADATA].decode())
-        version, (groups, rows) = about["version"], about.get("left_out", (0, 0))
+        version, (groups, rows) = about["version"], about["left_out"]
         if not all(type(number) is int and number >= 0 for number in (version, groups, rows)):
             raise ValueError
         if version == VERSION and about["sha256"] != _digest_of(about):
             raise ValueError
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         raise _damaged(path, f"its metadata {_METADATA.decode()!a} are damaged") from None
-    if version not in (1, VERSION):
+    if version != VERSION:
         raise SummaryFileError(
-            f"{path} is a cube of version {version}; this momentmix reads 1 and {VERSION}. Install "
-            "a newer one."
+            f"{path} is a cube of version {version}; this momentmix reads version {VERSION}. Use "
+            "the release that wrote it, or make the cube again."
         )
     return groups, rows
 

@@ -1,30 +1,27 @@
-"""Rows of many groups in any order → one shard for each group, in bounded memory.
+"""Rows of many groups in any order → one shard for each group.
 
-Rows are collected, and sorted by group once there are many. A group's rows go to its open shard
-while there is room for more shards in memory, else to a file on disk, together with rows of other
-groups. When all rows have come, the files are read one after the other, and each holds all rows of
-its groups. The sums of a shard depend on the sequence of its rows alone, so neither the memory nor
-the disk changes them.
+Rows are collected, and sorted by group once there are many. The rows of a group are kept until
+there are enough for a block of sums; then they go to its shard. The sums of a shard depend on the
+sequence of its rows alone.
 """
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import IO, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.parallel import begin, read_ahead, usable_cores
+from momentmix.parallel import begin, usable_cores
 from momentmix.summary.exact.combining import renamed
 from momentmix.summary.exact.open_shard import block_rows
 from momentmix.summary.exact.schemas import encoded
 from momentmix.summary.exact.shard_sums import totals_of_blocks
 from momentmix.summary.exact.state import labels_of, new_shard, shard_digest, threads_for
-from momentmix.summary.exact.totals import Totals, recentered
+from momentmix.summary.exact.totals import recentered
 from momentmix.summary.file import pack
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.parts import Origin
@@ -32,12 +29,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.digests import RowDigest
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
-OPEN_BYTES = 1 << 27  # of shards in memory
-_SHARD_BYTES = 1 << 16  # of an open shard, beside its moments and its pending rows
-_ENTRY_BYTES, _WAITING_ROWS = 160, 1024
-_WHOLE_BYTES = 1 << 24  # of groups; groups of equal size are summed together
 _SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
-_FILES = 64  # on disk; each is read into memory as a whole
 
 
 Whole = tuple[int, Float, RowDigest]  # number, all rows and their digest, of a group
@@ -95,11 +87,9 @@ class GroupedShard:
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
         self.origin: Origin | None = None  # of the rows, where it is known
+        self.block_rows = block_rows(empty._state.layout, 0)
+        self.few: dict[int, list[Float]] = {}  # rows of groups that have less than a block
         self.open: dict[int, KeyGroup] = {}
-        self.files: dict[int, IO[bytes]] = {}
-        waiting = 8 * _WAITING_ROWS * (empty.n_features + 1)
-        shard_bytes = _SHARD_BYTES + _ENTRY_BYTES * empty.cost.n_entries + waiting
-        self.most_open = max(16, OPEN_BYTES // shard_bytes)
         self._wait: Callable[[], None] = lambda: None  # until the rows sorted last are given
 
     def update(self, rows: GroupedRows) -> None:
@@ -124,58 +114,41 @@ class GroupedShard:
         starts = np.append(0, ends[:-1])
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
-            if own is None and len(self.open) < self.most_open:
-                own = self.open[group] = self.new_group(group, self.name(group))
             if own is not None:
                 own.add(rows[start:stop])
-            else:
-                self._spill(group, rows[start:stop])
-
-    def _spill(self, group: int, rows: Float) -> None:
-        file = self.files.get(group % _FILES)
-        if file is None:
-            file = tempfile.TemporaryFile(prefix="momentmix-")  # noqa: SIM115, until they are read
-            self.files[group % _FILES] = file
-        file.write(np.array([group, len(rows)], dtype=np.int64).tobytes())
-        file.write(np.ascontiguousarray(rows).data)
+                continue
+            pieces = self.few.setdefault(group, [])
+            pieces.append(rows[start:stop].copy())
+            if sum(map(len, pieces)) >= self.block_rows:
+                own = self.open[group] = self.new_group(group, self.name(group))
+                own.add(np.concatenate(self.few.pop(group)))
 
     def finish(self) -> Iterator[tuple[int, int, str, bytes]]:
         """Number, rows, shard id and summary as bytes of all groups; then there are no rows."""
         self._sort()
         self._wait()
         for own in self.open.values():
-            if own.first_rows is None:
-                yield own.packed(self.origin)
-        whole = [(own.number, own.first_rows, own.digest) for own in self.open.values()]
-        yield from self._packed([(a, rows, b) for a, rows, b in whole if rows is not None])
+            yield own.packed(self.origin)
         self.open.clear()
-        groups, n_bytes = list[Whole](), 0
-        for more in read_ahead(self._read_files(), n_ahead=1):
-            groups, n_bytes = groups + more, n_bytes + sum(rows.nbytes for _, rows, _ in more)
-            if n_bytes >= _WHOLE_BYTES:
-                yield from self._packed(groups)
-                groups, n_bytes = [], 0
-        yield from self._packed(groups)
+        yield from self._packed()
 
-    def _packed(self, groups: list[Whole]) -> Iterator[tuple[int, int, str, bytes]]:
-        """The same of groups whose rows are all in memory; groups of one block some at a time."""
+    def _packed(self) -> Iterator[tuple[int, int, str, bytes]]:
+        """The same of groups of less than a block; those of equal size some at a time."""
         state, by_size = self.empty._state, dict[int, list[Whole]]()
-        for group in groups:
-            by_size.setdefault(len(group[1]), []).append(group)
+        while self.few:
+            number, pieces = self.few.popitem()
+            rows, digest = np.concatenate(pieces), RowDigest()
+            digest.update(rows)
+            by_size.setdefault(len(rows), []).append((number, rows, digest))
         executor, layout, schema = host_executor(state.layout), state.layout, state.row_schema
-        most, at_once = block_rows(layout, 0), max(1, _SUMS_AT_ONCE // layout.n_entries)
+        at_once = max(1, _SUMS_AT_ONCE // layout.n_entries)
         for n_rows, alike in by_size.items():
             for start in range(0, len(alike), at_once):
                 part = alike[start : start + at_once]
-                if n_rows >= most:
-                    found: list[Totals | None] = [None] * len(part)
-                else:
-                    names = [f"{self.name(x)} {digest.hexdigest()}" for x, _, digest in part]
-                    ids, blocks = (
-                        [*map(shard_digest, names)],
-                        np.array([rows for _, rows, _ in part]),
-                    )
-                    found = totals_of_blocks(executor, layout, blocks, ids)
+                names = [f"{self.name(x)} {digest.hexdigest()}" for x, _, digest in part]
+                ids = [*map(shard_digest, names)]
+                blocks = np.array([rows for _, rows, _ in part])
+                found = totals_of_blocks(executor, layout, blocks, ids)
                 for k, (number, rows, digest) in enumerate(part):
                     totals = found[k]
                     if totals is None:
@@ -189,28 +162,6 @@ class GroupedShard:
                     if schema is not None:
                         totals = recentered(encoded(totals, schema))
                     yield number, n_rows, ids[k].hex(), pack(totals, state.names)
-
-    def _read_files(self) -> Generator[list[Whole], None, None]:
-        """The groups of each file: their numbers, all their rows, and the digests of these."""
-        for part in list(self.files):
-            pieces: dict[int, list[Float]] = {}
-            with self.files.pop(part) as file:
-                file.seek(0)
-                data = np.frombuffer(file.read(), dtype=np.float64)
-            place = 0
-            while place < len(data):
-                group, n_rows = data[place : place + 2].view(np.int64).tolist()
-                start, place = place + 2, place + 2 + n_rows * self.n_features
-                rows = data[start:place].reshape(n_rows, self.n_features)
-                pieces.setdefault(group, []).append(rows)
-            together, stop = np.concatenate([x for own in pieces.values() for x in own]), 0
-            found = []
-            for number, own in pieces.items():
-                start, stop = stop, stop + sum(map(len, own))
-                digest = RowDigest()
-                digest.update(together[start:stop])
-                found.append((number, together[start:stop], digest))
-            yield found
 
 
 class KeyGroup:
@@ -235,12 +186,6 @@ class KeyGroup:
             self.digest = digest
         n_threads = threads_for(self._shard, len(features), self._n_threads)
         self._shard.update(features, None, n_threads, self._labels)
-
-    @property
-    def first_rows(self) -> Float | None:
-        """All rows, where they are fewer than a block has."""
-        shard = self._shard
-        return None if shard.n_blocks else shard.waiting[: shard.n_waiting]
 
     def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
         """The summary with its numbers; its shard is named by place, key and rows."""

@@ -212,11 +212,6 @@ class MomentMixture(MixtureMethods):
         object.__setattr__(twin, "schema", Schema(mixture.columns))
         return twin
 
-    def impute(self, X: Any, draws: int | None = None) -> Any:
-        """Fill missing cells from the mixture; with `draws`, return so many tables of draws."""
-        mixture, rows = self._mixture(), self._checked(X, reset=False)
-        return mixture.impute(rows, self._seed(), draws, **self._row_options())
-
 
 def _numbers_if_all(rows: Any) -> Any:
     """Return objects that are all numbers as numbers; others are left to the schema."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column, Level
@@ -124,18 +124,6 @@ class Block(ABC):
     def given(self, known: dict[int, Any]) -> Self:
         """The other columns of the block, given cells by the numbers of their columns."""
         return self
-
-    def expected_values(self, values: Float, shares: Float) -> Float:
-        """Means (n, k) of the columns for shares (n, r), given values (n, k), NaN where unknown."""
-        return np.asarray(shares @ self.known.means)
-
-    def expected(self, values: Float, shares: Float) -> Float:
-        """Features (n, …) of means, or of the most probable levels; as `expected_values`."""
-        return self.expected_values(values, shares)
-
-    @abstractmethod
-    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        """Features (n, …) of draws from components `labels` (n,), given values with NaN."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

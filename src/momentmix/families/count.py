@@ -265,13 +265,6 @@ class CountBlock(ColumnBlock):
     def covariances(self) -> Float:
         return cast(CountLaw, self.model.value_law(0)).variance_of(self.rates)[:, None, None]
 
-    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        drawn, rates, law = np.empty((len(labels), 1)), self.known.rates, self.model.value_law(0)
-        for i in np.unique(labels):
-            own = np.flatnonzero(labels == i)
-            drawn[own] = law.sample(rates[[i]], rates[[i]], own.size, rng)
-        return drawn
-
 
 class WholeFamily(Family):
     """Counts, with a law of `law_type`."""

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -27,7 +27,7 @@ from momentmix.families.block import (
     checked_seen,
     unknown_columns,
 )
-from momentmix.families.column import Column, by_column, restored, short_mean, transformed
+from momentmix.families.column import Column, by_column, short_mean, transformed
 from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
@@ -226,18 +226,6 @@ class GaussianBlock(Block):
 
     # -- some columns given others ----------------------------------------------------------------
 
-    def _unknown(self, values: Float) -> Iterator[_Unknown]:
-        """The unknown columns of rows of transformed values given the others, by patterns."""
-        block, gaps = self.known, np.isnan(values)
-        for unknown, rows in rows_by_pattern(gaps, np.asarray(gaps.any(axis=1))):
-            means = np.repeat(block.means[None, :, unknown], rows.size, axis=0)
-            rest = block.covariances[:, unknown][:, :, unknown]
-            if not unknown.all():
-                slopes, rest = block._regression(unknown)
-                offsets = values[rows][:, None, ~unknown] - block.means[:, ~unknown]  # (m, r, k)
-                means += np.einsum("ruk,mrk->mru", slopes, offsets)
-            yield _Unknown(rows, np.flatnonzero(unknown), means, rest)
-
     def _regression(self, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
         """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u)."""
         order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
@@ -261,43 +249,15 @@ class GaussianBlock(Block):
 
     def given(self, known: dict[int, Any]) -> GaussianBlock:
         row = [float(known[j]) if j in known else np.nan for j in self.columns]
-        cells = by_column(np.array([row]), self.transforms, transformed)
-        if np.isnan(cells).all() or not np.isnan(cells).any():
+        cells = by_column(np.array([row]), self.transforms, transformed)[0]
+        unknown, block = np.isnan(cells), self.known
+        if unknown.all() or not unknown.any():
             return self
-        (found,) = self._unknown(cells)
-        part = self.known.part(found.columns.tolist())
-        return replace(part, means=found.means[0], covariances=found.rest)
-
-    def expected_values(self, values: Float, shares: Float) -> Float:
-        cells = by_column(values, self.transforms, transformed).copy()
-        for found in self._unknown(cells):
-            means = np.einsum("mr,mru->mu", shares[found.rows], found.means)
-            cells[np.ix_(found.rows, found.columns)] = means
-        return by_column(cells, self.transforms, restored)
-
-    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        cells = by_column(values, self.transforms, transformed).copy()
-        for found in self._unknown(cells):
-            own = labels[found.rows]
-            # Roots of the correlations: the units of columns may differ by any factor.
-            deviations = np.sqrt(np.diagonal(found.rest, axis1=1, axis2=2))
-            inverse = 1.0 / np.where(deviations > 0, deviations, np.inf)
-            roots = semidefinite_roots(found.rest * inverse[:, :, None] * inverse[:, None, :])
-            roots = roots * deviations[:, :, None]
-            noise = rng.standard_normal((found.rows.size, found.columns.size))
-            drawn = found.means[np.arange(own.size), own]
-            drawn = drawn + np.einsum("muv,mv->mu", roots[own], noise)
-            cells[np.ix_(found.rows, found.columns)] = drawn
-        return by_column(cells, self.transforms, restored)
-
-
-class _Unknown(NamedTuple):
-    """Rows (m,) with the same unknown columns (u,), their means (m, r, u) and covariances."""
-
-    rows: Int
-    columns: Int
-    means: Float
-    rest: Float
+        slopes, rest = block._regression(unknown)
+        offsets = cells[~unknown] - block.means[:, ~unknown]  # (r, k)
+        means = block.means[:, unknown] + np.einsum("ruk,rk->ru", slopes, offsets)
+        part = block.part(np.flatnonzero(unknown).tolist())
+        return replace(part, means=means, covariances=rest)
 
 
 def semidefinite_roots(matrices: Float) -> Float:

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock, with_unknown
@@ -59,18 +59,6 @@ class LevelsBlock(ColumnBlock):
             seen = np.ones(len(table)) if self.seen is None else self.seen
             table = np.hstack([1 - seen[:, None], seen[:, None] * table])
         return law.with_positive(table, table, table)
-
-    def expected(self, values: Float, shares: Float) -> Float:
-        return self._indicators((shares @ self.known.level_table).argmax(axis=1))
-
-    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        ends = np.cumsum(self.known.level_table, axis=1)[labels]
-        ends /= ends[:, -1:]
-        codes = (rng.random((len(labels), 1)) >= ends).sum(axis=1)
-        return self._indicators(np.minimum(codes, len(self.levels) - 1))
-
-    def _indicators(self, codes: Int) -> Float:
-        return np.asarray((codes[:, None] == np.arange(1, len(self.levels))).astype(np.float64))
 
 
 def _checked_levels(block: LevelsBlock) -> tuple[Level, ...]:

@@ -418,11 +418,6 @@ class NegativeBinomialBlock(ColumnBlock):
         """Dispersions: 1 / size."""
         return 1.0 / self.sizes[:, None]
 
-    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        known = self.known
-        means = known.means[labels, 0]
-        return drawn_counts(means, known.sizes[labels], labels.size, rng)[:, None]
-
 
 class NegativeBinomial(WholeFamily):
     """Counts whose variance may exceed their mean."""

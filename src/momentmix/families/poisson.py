@@ -93,9 +93,6 @@ class PoissonBlock(CountBlock):
 
     family: ClassVar[str] = "poisson"
 
-    def drawn(self, values: Float, labels: Int, rng: np.random.Generator) -> Float:
-        return rng.poisson(self.known.rates[labels]).astype(np.float64)[:, None]
-
 
 class Poisson(CountFamily):
     """Counts whose variance is their mean."""

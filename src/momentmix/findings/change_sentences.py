@@ -1,7 +1,4 @@
-"""Sentences of `compare`, about two summaries, and of `track`, about groups of rows.
-
-The action of an entry is its sentence for a report, where components are groups of the model.
-"""
+"""Sentences of `compare`, about two summaries, and of `track`, about groups of rows."""
 
 from __future__ import annotations
 
@@ -17,13 +14,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-9  # deviations: numbers that differ less are shown as equal
 _BACK = {"log": exp, "log1p": expm1}  # the value that a mean of logarithms stands for
-_MOVES = {
-    "mean": ("is higher", "is lower"),
-    "share": ("is more frequent", "is less frequent"),
-    "missing": ("is missing more often", "is missing less often"),
-    "spread": ("varies more", "varies less"),
-    "correlation": ("go together more", "go together less"),
-}
 
 
 def two_numbers(first: float, second: float, effect: float) -> list[str]:
@@ -40,11 +30,6 @@ def _moved(f: Finding, texts: Sequence[str] = ()) -> str:
     first, second = f.numbers["first"], f.numbers["second"]
     texts = texts or two_numbers(first, second, f.numbers["effect"])
     return f"{'rose' if second > first else 'fell'} from {texts[0]} to {texts[1]}"
-
-
-def _with_two_digits(f: Finding) -> str:
-    texts = [f"{f.numbers[name]:.2f}" for name in ("first", "second")]
-    return _moved(f, texts if texts[0] != texts[1] else ())
 
 
 def _in_percent(f: Finding) -> str:
@@ -86,39 +71,6 @@ def _spread(f: Finding) -> str:
     return f"{_value(f)}the standard deviation {_moved(f)} (×{ratio})"
 
 
-def _kurtosis(f: Finding) -> str:
-    word = "heavier" if f.numbers["second"] > f.numbers["first"] else "lighter"
-    return f"{_value(f)}the tails became {word} (the kurtosis {_with_two_digits(f)})"
-
-
-def _ranges(f: Finding) -> str:
-    ends = [" to ".join(numbers_apart(*own)) for own in f.numbers["ranges"]]
-    what = "logarithms" if f.numbers["transform"] else "values"
-    return f"({what} from {ends[0]} in the first and from {ends[1]} in the second)"
-
-
-def _dominating(f: Finding) -> str:
-    where, cure = f.numbers["sides"], "Summarize the other rows"
-    if f.numbers["transform"]:
-        cure = "Forget the row, or summarize the other rows"
-    elif f.remedy:
-        cure = "Take the logarithm (family log), or summarize the other rows"
-    said = (
-        "the column is compared without it, and its correlations are not judged"
-        if f.numbers["is_judged"]
-        else f"changes of the column cannot be judged. {cure}"
-    )
-    where = "both summaries" if len(where) == 2 else f"the {where[0]} summary"
-    return f"one row dominates column {{column!r}} in {where} {_ranges(f)}; {said}."
-
-
-def _few_rows(f: Finding) -> str:
-    said = "the range of column {column!r} is another"
-    if f.numbers["n_rows"]:
-        said = "about {n_rows:.0f} rows have most of the variance of column {column!r}"
-    return f"{said} {_ranges(f)}; small changes of the other rows may not show."
-
-
 # -- groups of rows -------------------------------------------------------------------------------
 
 
@@ -135,59 +87,23 @@ def _difference(f: Finding) -> str:
     return f"{_component_share(f)}differs: from {low} ({{low}}) to {high} ({{high}})"
 
 
-def _misfit(f: Finding, no_fit: str, allowed: str, those: str) -> str:
-    where = "in {group} " if f.numbers["group"] else ""
-    if f.numbers.get("is_far"):
-        far = f"values of {{column}} lie far beyond those of the {those}"
-        return f"{where}{far}; are the units the same?"
-    moves = [
-        f"{label} {_MOVES[what][direction == 'down']}".replace("{", "{{").replace("}", "}}")
-        for what, label, direction in f.numbers["moves"]
-    ]
-    return where + (f"{', '.join(moves)} than {allowed}" if moves else no_fit)
-
-
-# The sentence of each kind; two where a report has another one.
-_SENTENCES: dict[str, str | Variants | tuple[str | Variants, str | Variants]] = {
+# The sentence of each kind.
+_SENTENCES: dict[str, str | Variants] = {
     "mean-changed": _mean,
     "spread-changed": _spread,
     "share-changed": lambda f: "the share of {column} = {level} " + _in_percent(f),
     "missing-changed": lambda f: "the share of missing cells of {column} " + _in_percent(f),
-    "skewness-changed": lambda f: f"{_value(f)}the skewness {_with_two_digits(f)}",
-    "kurtosis-changed": _kurtosis,
-    "correlation-changed": lambda f: (
-        f"the correlation of {{column}} and {{other}} {_with_two_digits(f)}"
-    ),
     "more-changes": "{more:,} more {more:change|changes} named, of smaller effect",
     "shared-rows": "{shards:,} {shards:shard of rows is|shards of rows are} in both summaries, so "
     "that differences look smaller than they are; to compare a part with the rest, subtract the "
     "part from the whole first.",
     "same-moments": "both summaries have the same moments, as if they were of the same rows.",
     "rows-too-few-to-test": "nothing is tested: each summary needs at least {least} rows.",
-    "too-many-pairs": "correlations of {n_pairs:,} pairs are too many to test; select columns.",
-    "order-below-4": "correlations are not tested and spreads only one by one: that needs all "
-    "moments of degree 4. Summarize with order 4 or more.",
-    "pairs-one-by-one": "rows are too few to test all correlations together; each is tested alone.",
-    "dominating-row": _dominating,
-    "few-rows-dominate": _few_rows,
     "share-trend": _trend,
     "share-difference": _difference,
-    "most-groups-misfit": (
-        "the components do not fit {n_groups:,} of {tested:,} groups that were tested: look first "
-        "at the certificate of the model, whether it fits its own rows",
-        "the model does not fit {n_groups:,} of {tested:,} groups that were tested: look first at "
-        "what this page says of the fit",
-    ),
-    "group-misfit": (
-        lambda f: _misfit(f, "the components do not fit", "the components allow", "components"),
-        lambda f: _misfit(f, "the model does not fit", "the model allows", "model"),
-    ),
-    "more-groups-misfit": (
-        "in {more:,} more groups the components do not fit",
-        "in {more:,} more groups the model does not fit",
-    ),
+    "most-groups-misfit": "the components do not fit {n_groups:,} of {tested:,} groups that were "
+    "tested: look first at the certificate of the model, whether it fits its own rows",
+    "group-misfit": "in {group} the components do not fit",
+    "more-groups-misfit": "in {more:,} more groups the components do not fit",
 }
-CHANGES = {
-    kind: Entry(*said) if isinstance(said, tuple) else Entry(said, said)
-    for kind, said in _SENTENCES.items()
-}
+CHANGES = {kind: Entry(said) for kind, said in _SENTENCES.items()}

@@ -17,7 +17,6 @@ CATALOG = FITS | CHANGES
 _MOST_LISTED = 8  # columns or components in a sentence
 _MOST_QUOTED = 6  # columns in the plain words of a report
 _PAIRS_LISTED, _ROWS_LISTED = 3, 5
-_UNKNOWN = Entry("")  # of files of later versions
 
 
 class Severity(Enum):
@@ -63,8 +62,6 @@ class Finding:
         after the columns or components, one after each.
     remedy : mapping
         Keyword arguments of `fit` that help, as ``{"families": {"income": "log"}}``.
-    written : str
-        The sentence, where a file of an earlier version holds nothing else.
 
     Examples
     --------
@@ -82,12 +79,11 @@ floor."
     components: tuple[int, ...] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     remedy: Mapping[str, Any] = field(default_factory=dict)
-    written: str = ""
 
     @property
     def entry(self) -> Entry:
         """The sentences of this kind of finding."""
-        return CATALOG.get(self.kind, _UNKNOWN)
+        return CATALOG[self.kind]
 
     @property
     def code(self) -> Message:
@@ -103,8 +99,6 @@ floor."
     @property
     def text(self) -> str:
         """The finding in the words of statistics."""
-        if self.written or self.kind not in CATALOG:
-            return self.written
         asides = [f" ({x})" if x else "" for x in self.asides]
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
@@ -172,7 +166,7 @@ a count) is not that of their family.
     for f in findings:
         own = {name: x for name, x in f.numbers.items() if name != "asides"}
         told = frozenset(own) if f.entry.aside else str(own)
-        alike.setdefault((f.kind, f.severity, f.written, told), []).append(f)
+        alike.setdefault((f.kind, f.severity, told), []).append(f)
     return [own[0] if len(own) == 1 else _as_one(own) for own in alike.values()]
 
 

@@ -49,13 +49,8 @@ from momentmix.mixture.parameter_table import Intervals
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.wording import short_repr
 
-_VERSION = 6  # 5 where no remedies were tried
+_VERSION = 7
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
-# Keys that older records lack.
-_ADDED = {
-    "tried", "verdict", "support", "groups", "joined", "reproducibility", "separation",
-    "description", "remedies", "options",
-}  # fmt: skip
 
 
 def versions() -> dict[str, str]:
@@ -115,17 +110,12 @@ class FitRecord(FitFacts):
             for key in _NOT_ALWAYS if known is not None else ():
                 if known[key] is None:
                     del known[key]
-        if not self.joined:
-            del document["joined"]
-        for key in ("remedies", "options"):
-            if document[key] is None:
-                del document[key]
-        return {"version": _VERSION - ("remedies" not in document), **document}
+        return {"version": _VERSION, **document}
 
     @classmethod
     def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
         """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", *range(1, _VERSION + 1))
+        check_version(document, "fit", _VERSION)
         contents = {key: value for key, value in document.items() if key != "version"}
         (r, d), joined = mixture.means.shape, bool(mixture.parameters.blocks.joined)
         fields = _record_fields(r, d, joined, mixture.schema is not None)
@@ -230,7 +220,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "converged": boolean,
             "log_likelihood_per_row": optional(number()),
             "notes": texts,
-            "tried": list_of(Fields(_trial, trial, may_lack=_ADDED)),
+            "tried": list_of(Fields(_trial, trial)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
             "remedies": optional(list_of(Fields(lambda values: Remedy(**values), remedy))),
             "options": optional(map_of(plain_value)),
@@ -241,7 +231,6 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "command": optional(text),
             "seed": optional(integer(-inf, inf)),
         },
-        may_lack=_ADDED,
         attributes={"log_likelihood_per_row": "log_likelihood"},
     )
 
@@ -292,7 +281,6 @@ def _certificate_fields(n_components: int) -> Fields:
                 Fields(_finding, finding, attributes={"name": "kind"}, defaults=empty)
             ),
         },
-        may_lack=_ADDED,
         attributes={key: f"test.{key}" for key in test},
     )
 
@@ -307,18 +295,18 @@ def _record(values: dict[str, Any]) -> FitRecord:
                 f"{getattr(certificate, key)!r}"
             )
     for key in ("notes", "tried", "joined"):
-        values[key] = tuple(values.get(key, ()))
+        values[key] = tuple(values[key])
     log_likelihood = values.pop("log_likelihood_per_row")
     return FitRecord(certificate=certificate, log_likelihood=log_likelihood, **values)
 
 
 def _trial(values: dict[str, Any]) -> Trial:
-    return Trial(**{**values, "reproducibility": tuple(values.get("reproducibility", ()))})
+    return Trial(**{**values, "reproducibility": tuple(values["reproducibility"])})
 
 
 def _finding(values: dict[str, Any]) -> Finding:
-    """Return a finding; one of another version, whose data may differ, has its text only."""
-    kind, severity, written = values.pop("name"), values.pop("severity"), values.pop("text")
+    """Return a finding; its text is for other readers."""
+    kind, severity, _ = values.pop("name"), values.pop("severity"), values.pop("text")
     columns, components = (tuple(values.pop(key, ())) for key in ("columns", "components"))
     finding = Finding(kind, severity, columns, components, **values)
     try:
@@ -327,24 +315,22 @@ def _finding(values: dict[str, Any]) -> Finding:
             families = {keys.get(key, key): x for key, x in finding.remedy["families"].items()}
             finding = replace(finding, remedy={**finding.remedy, "families": families})
         templates = (finding.entry.action, finding.entry.why)
-        texts = [finding.text, *map(finding.in_plain_words, templates)]
+        _ = [finding.text, *map(finding.in_plain_words, templates)]
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
-        return Finding(kind, severity, written=written)
-    has_data = columns or components or values
-    return finding if texts[0] and has_data else replace(finding, written=written)
+        raise ValueError(f"fit.certificate.findings: no finding is {kind[:40]!a} so") from None
+    return finding
 
 
 def _certificate(n_components: int, values: dict[str, Any]) -> tuple[Certificate, dict[str, Any]]:
     """The certificate, and what the file says of its verdict."""
-    said: dict[str, Any] = {key: values.pop(key) for key in ("passed", "verdict") if key in values}
+    said: dict[str, Any] = {key: values.pop(key) for key in ("passed", "verdict")}
     loss, findings = values.pop("predicted_loss"), values.pop("findings")
-    support = values.pop("support", None)
-    keys = ("reproducibility", "separation", "description")
-    groups = {key: values.pop(key) for key in keys if key in values}
+    support = values.pop("support")
+    groups = {key: values.pop(key) for key in ("reproducibility", "separation", "description")}
     for key in groups.keys() - {"description"}:
         if ((groups[key] < 0) | (groups[key] > 1)).any():
             raise ValueError(f"fit.certificate.{key} must lie between 0 and 1")
-    test = OverIdentification(**{**values, "groups": tuple(values.get("groups", ()))})
+    test = OverIdentification(**{**values, "groups": tuple(values["groups"])})
     return Certificate(test, loss, findings, n_components, support, **groups), said
 
 

@@ -36,7 +36,6 @@ from momentmix.mixture.matching import in_same_columns, match_components
 from momentmix.mixture.model_file import (
     blocks_in,
     model_document,
-    parameters_in,
     read_model,
     write_model,
 )
@@ -55,14 +54,13 @@ from momentmix.mixture.tables.block_features import (
     selected,
     with_floor,
 )
-from momentmix.mixture.tables.conditional import blocks_given, column_numbers, expected_columns
+from momentmix.mixture.tables.conditional import blocks_given, column_numbers
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import cut, listed, no_group, percent, plural
 
 _MOST_WEIGHTS = 8  # in a repr
-_SHARED = "schema", "feature_names"  # of a mixture and its background
 
 
 class Mixture(RowMethods):
@@ -321,26 +319,6 @@ class Mixture(RowMethods):
         weights, blocks, others = blocks_given(self.without_background(), values)
         return _of_blocks(weights, blocks, self._part(others))
 
-    def predict_columns(self, rows: Any, known: Sequence[int | str] | None = None) -> Float:
-        """Mean of the other columns given some, for each row: a regression.
-
-        Parameters
-        ----------
-        rows : array or data frame of shape (n_rows, n_known)
-            Of the known columns only.
-        known : sequence of int or str, optional
-            Which columns the rows hold; by default the names of a data frame.
-
-        Returns
-        -------
-        array of shape (n_rows, n_features − n_known)
-            The columns that are not known, in their order; missing cells are not known either.
-            Where the mixture has a `schema`, probabilities of the second level stand for yes/no
-            answers, and NaN for categories; of a column with a transform it is
-            the inverse of the mean of the logarithm.
-        """
-        return expected_columns(self.without_background(), rows, known)
-
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
 
@@ -429,10 +407,7 @@ class Mixture(RowMethods):
         write_model(path, self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; ``blocks`` and ``feature_names`` only where there are any.
-
-        Of a mixture with a `schema`, that and the blocks, as docs/model-file.md describes them.
-        """
+        """Plain values, for JSON, as docs/model-file.md describes them."""
         return model_document(self)
 
     @classmethod
@@ -443,11 +418,11 @@ class Mixture(RowMethods):
         """
         contents = read_model(path)
         try:
-            mixture = _mixture_in(contents)
+            schema = contents["schema"]
+            mixture = _mixture_in(contents, schema)
             if "background" in contents:
                 own = contents["background"]
-                shared = {key: contents[key] for key in _SHARED if key in contents}
-                mixture = mixture.with_background(_mixture_in(own | shared), own["weight"])
+                mixture = mixture.with_background(_mixture_in(own, schema), own["weight"])
         except (TypeError, ValueError) as error:
             raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
         if not isinstance(mixture, cls):
@@ -548,11 +523,9 @@ def mixture_from(
     return mixture
 
 
-def _mixture_in(contents: dict[str, Any]) -> Mixture:
+def _mixture_in(contents: dict[str, Any], schema: Schema) -> Mixture:
     """The mixture in the contents of a model file, without its background."""
-    if "schema" in contents:
-        return _of_blocks(contents["weights"], blocks_in(contents), contents["schema"])
-    return mixture_from(parameters_in(contents), contents.get("feature_names"))
+    return _of_blocks(contents["weights"], blocks_in(contents, schema), schema)
 
 
 def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:

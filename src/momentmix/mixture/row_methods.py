@@ -19,7 +19,6 @@ from momentmix.mixture.density import Density, Reduction, log_sums, most_probabl
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import complete_schema
-from momentmix.mixture.tables.conditional import complete_tables
 from momentmix.mixture.tables.rows import TableDensity
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.formats.memory import rows_for
@@ -228,58 +227,3 @@ class RowMethods:
         rows, labels = sample(self._all_components, n_rows, np.random.default_rng(random_state))
         labels[labels >= self.parameters.n_components] = -1
         return rows if self.schema is None else self.schema.decode(rows), labels
-
-    def impute(
-        self,
-        rows: Any,
-        random_state: int | np.random.Generator | None = None,
-        draws: int | None = None,
-        *,
-        unseen: Unseen = "error",
-    ) -> Any:
-        """Fill missing cells from the mixture, given what is seen in their row.
-
-        A background takes no part: cells come from the groups.
-
-        Parameters
-        ----------
-        rows : table
-            As `sample` gives it, or an array or data frame; NaN, None and masked cells are missing.
-        random_state : int or Generator, optional
-            For draws.
-        draws : int, optional
-            Number of complete tables to draw. By default one table, with the conditional mean for
-            numbers and counts, and the most probable level for yes/no answers and categories. Of a
-            column with a transform, it has the inverse of the mean of the logarithm: within a
-            component, the median.
-        unseen : {"error", "missing"}, default="error"
-            What a level gets that no row of the fit had: an error, or it is filled as well.
-
-        Returns
-        -------
-        table, or list of tables
-            For a pandas or polars frame the same kind of frame, with its index and the order of its
-            columns: those with missing numbers are float64, others keep their type. Else a dict of
-            columns by name, or an array where they have no names or the mixture has no `schema`.
-            Cells that are seen are as they were.
-
-        Examples
-        --------
-        >>> from momentmix import Mixture
-        >>> mixture = Mixture([1.0], [[0.0, 5.0]], [[[1.0, 0.5], [0.5, 1.0]]])
-        >>> mixture.impute([[2.0, None], [None, None]]).tolist()
-        [[2.0, 6.0], [0.0, 5.0]]
-        """
-        if draws is not None and (isinstance(draws, bool) or not isinstance(draws, int)):
-            raise InputTypeError(f"draws must be an integer or None; got {draws!r}.")
-        if draws is not None and draws < 1:
-            raise InputError(f"draws must be at least 1; got {draws}.")
-        if isinstance(rows, TableRows) or can_open(rows):
-            raise InputTypeError(
-                f"impute takes rows in memory; got {ascii(rows)[:80]}. Read the file first, for "
-                "example with pandas."
-            )
-        rows = to_numpy(rows) if is_tensor(rows) else rows
-        rng = np.random.default_rng(random_state)
-        tables = complete_tables(self.without_background(), rows, draws, rng, unseen)
-        return tables[0] if draws is None else tables

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import exp, isfinite, nan
 from numbers import Real
@@ -11,26 +11,22 @@ from typing import Any
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.findings.change_sentences import two_numbers
 from momentmix.findings.finding import NOTE, Finding, found, sentences
-from momentmix.html.notebook import Markup, box, bullets, folded, paragraph, plain_table, tag
+from momentmix.html.notebook import Markup, box, bullets, paragraph, plain_table, tag
 from momentmix.json_fields import plain
-from momentmix.monitoring.compared.changes import SHAPES, Change
-from momentmix.monitoring.compared.significance import JointTest
+from momentmix.monitoring.compared.changes import Change
 from momentmix.wording import (
     aligned,
     cut,
     cut_lines,
-    listed,
     p_text,
     percent,
     plural,
     short_number,
 )
 
-_MOST_COLUMNS, _MOST_PAIRS, _MOST_NOTES = 30, 10, 8
-_MOST_NAMES = 5
+_MOST_COLUMNS, _MOST_NOTES = 30, 8
 _WIDEST = 28  # letters of a name
-_HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "skewness", "p")
-_PAIR_HEADINGS = ("pair", "first", "second", "change (95 % interval)", "p")
+_HEADINGS = ("column", "first", "second", "change (95 % interval)", "spread", "p")
 _MOST_SAID = 6
 
 
@@ -43,8 +39,8 @@ class ColumnComparison:
     name : str
     family : str
     changes : tuple of Change
-        Of numbers: mean, spread, skewness and kurtosis, and the range where it is another by far;
-        else the shares of levels; and the share of missing cells where there are any.
+        Of numbers: mean and spread; else the shares of levels; and the share of missing cells where
+        there are any.
     """
 
     name: str
@@ -54,13 +50,12 @@ class ColumnComparison:
     @property
     def p_value(self) -> float:
         """Least corrected p-value of its changes; NaN if none was tested."""
-        return min((c.corrected for c in self.changes if c.corrected == c.corrected), default=nan)
+        return _least_p(self.changes)
 
     @property
     def size(self) -> float:
-        """Largest effect, that of the shape not counted."""
-        sizes = [c.size for c in self.changes if c.what not in SHAPES and c.size == c.size]
-        return max(sizes, default=0.0)
+        """Largest effect."""
+        return max((c.size for c in self.changes if c.size == c.size), default=0.0)
 
     def change(self, what: str) -> Change | None:
         """The change of a kind; the largest one of several shares."""
@@ -77,27 +72,18 @@ class Comparison:
     n_rows : tuple of two int
     columns : tuple of ColumnComparison
         In the order of the columns.
-    pairs : tuple of Change
-        Correlations of values of different columns.
-    tests : dict of JointTest
-        Hotelling's tests of the "means" and of the "second moments" together; tests that the
-        moments allow.
-    p_value : float
-        Of all tests together; the chance of a smaller one is p if the rows have one law.
     remarks : tuple of Finding
         What was not tested, and why.
-    unjudged : tuple of str
-        Columns of which one row is so far away that nothing can be said of the others; a note says
-        more.
     """
 
     n_rows: tuple[int, int]
     columns: tuple[ColumnComparison, ...]
-    pairs: tuple[Change, ...]
-    tests: Mapping[str, JointTest]
-    p_value: float
     remarks: tuple[Finding, ...] = ()
-    unjudged: tuple[str, ...] = ()
+
+    @property
+    def p_value(self) -> float:
+        """Least corrected p-value of all changes; NaN if none was tested."""
+        return _least_p(self.changes)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -106,8 +92,8 @@ class Comparison:
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Changes of all columns and pairs."""
-        return (*(c for column in self.columns for c in column.changes), *self.pairs)
+        """Changes of all columns."""
+        return tuple(c for column in self.columns for c in column.changes)
 
     def named(self, level: float = 0.05, least_effect: float = 0.0) -> tuple[Change, ...]:
         """Changes that are beyond chance at this level and at least so large, the largest first."""
@@ -123,22 +109,17 @@ class Comparison:
         level : float, default=0.05
             Share of pairs of summaries of one law for which the answer is yes.
         least_effect : float, default=0
-            Smaller effects are neglected. Where it is positive, some change must be at least so
-            large, and beyond chance by itself (`named`).
+            Smaller effects are neglected.
         """
-        _check_level(level, least_effect)
-        if not self.p_value <= level:
-            return False
-        return least_effect == 0 or bool(self.named(level, least_effect))
+        return bool(self.named(level, least_effect))
 
     def findings(self, level: float = 0.05, least_effect: float = 0.0) -> list[Finding]:
         """The changes that `named` gives as findings, the most important first.
 
-        Importance is the size of a change in standard deviations; changes of shape come last.
+        Importance is the size of a change in standard deviations.
         """
         changes = self.named(level, least_effect)
-        ordered = sorted(changes, key=lambda c: (c.what in SHAPES, -c.size / c.unit))
-        return [change.finding for change in ordered]
+        return [change.finding for change in sorted(changes, key=lambda c: -c.size / c.unit)]
 
     def sentences(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
         """The findings in words."""
@@ -154,8 +135,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for strict JSON; numbers that are not known are None."""
         head = {"n_rows": self.n_rows, "p_value": self.p_value, "sentences": self.sentences()}
-        names = ("tests", "columns", "pairs", "unjudged", "notes")
-        found: dict[str, Any] = plain(head | {name: getattr(self, name) for name in names})
+        found: dict[str, Any] = plain(head | {"columns": self.columns, "notes": self.notes})
         return found
 
     def to_frame(self) -> Any:
@@ -181,6 +161,10 @@ class Comparison:
         return comparison_html(self)
 
 
+def _least_p(changes: Sequence[Change]) -> float:
+    return min((c.corrected for c in changes if c.corrected == c.corrected), default=nan)
+
+
 def _check_level(level: float, least_effect: float) -> None:
     given: dict[str, Any] = {"level": level, "least_effect": least_effect}
     for name, value in given.items():
@@ -197,17 +181,9 @@ def comparison_lines(
 ) -> list[str]:
     """Return the changes in sentences, tables with the largest effects first, and notes."""
     said = (f"- {text}" for text in found.first_sentences(level, least_effect))
-    tests = [
-        f"{name}: F({t.degrees[0]:.0f}, {t.degrees[1]:.0f}) = {t.statistic:.3g}, {_p_is(t.p_value)}"
-        for name, t in found.tests.items()
-    ]
-    lines = [verdict(found, level, least_effect), *said, *(["; ".join(tests)] if tests else []), ""]
+    lines = [verdict(found, level, least_effect), *said, ""]
     rows, more = _table_of_columns(found)
     lines += [*aligned([_HEADINGS, *rows]), *more]
-    pairs, n_more = _table_of_pairs(found, level)
-    if pairs:
-        lines += ["", "correlations", *aligned([_PAIR_HEADINGS, *pairs])]
-        lines += [f"and {n_more:,} more pair{plural(n_more)}"] if n_more else []
     notes = [f"note: {note}" for note in found.notes[:_MOST_NOTES]]
     return [*lines, *([""] if notes else []), *notes]
 
@@ -217,39 +193,31 @@ def comparison_html(found: Comparison) -> Markup:
     word = tag("no difference", "good")
     if found.differs():
         word = tag("differs", "bad")
-    elif found.unjudged or found.p_value != found.p_value:
+    elif found.p_value != found.p_value:
         word = tag("not judged", "plain")
     rows, more = _table_of_columns(found)
     parts: list[object] = [paragraph(word, verdict(found)), bullets(found.first_sentences())]
     parts += [plain_table(_HEADINGS, rows), *map(paragraph, more)]
-    pairs, n_more = _table_of_pairs(found, 0.05)
-    if pairs:
-        rest = [paragraph(f"and {n_more:,} more")] if n_more else []
-        parts.append(folded("Correlations", plain_table(_PAIR_HEADINGS, pairs), *rest))
     if found.notes:
         parts.append(bullets(found.notes))
     return box("Comparison of two summaries", *parts)
 
 
 def verdict(found: Comparison, level: float = 0.05, least_effect: float = 0.0) -> str:
-    """Whether the summaries differ, in a sentence, and which columns cannot be judged."""
+    """Whether the summaries differ, in a sentence."""
     a, b = (f"{n:,}" for n in found.n_rows)
     p, names = _p_is(found.p_value), found.named(level, least_effect)
-    which = f"{len(names)} change{plural(len(names))} named" if names else "no single change named"
-    said = f"{a} and {b} rows differ ({p}, level {level:g}; {which})."
     if found.p_value != found.p_value:
-        said = f"Nothing can be tested between {a} and {b} rows."
-    elif not found.differs(level):
-        said = f"No difference shows between {a} and {b} rows ({p}, level {level:g})."
-    elif least_effect and not names:
-        said = (
+        return f"Nothing can be tested between {a} and {b} rows."
+    if not found.differs(level):
+        return f"No difference shows between {a} and {b} rows ({p}, level {level:g})."
+    if not names:
+        return (
             f"No difference of at least {least_effect:g} shows between {a} and {b} rows; smaller "
             f"ones do ({p})."
         )
-    if not found.unjudged:
-        return said
-    columns = listed([repr(printable(name)) for name in found.unjudged], _MOST_NAMES)
-    return f"{said} Not judged: {columns}, where one row dominates."
+    which = f"{len(names)} change{plural(len(names))} named"
+    return f"{a} and {b} rows differ ({p}, level {level:g}; {which})."
 
 
 def _table_of_columns(found: Comparison) -> tuple[list[tuple[str, ...]], list[str]]:
@@ -263,28 +231,17 @@ def _table_of_columns(found: Comparison) -> tuple[list[tuple[str, ...]], list[st
 
 def _column_rows(column: ColumnComparison) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
-    mean, spread, skew = (column.change(w) for w in ("mean", "spread", "skewness"))
+    mean, spread = column.change("mean"), column.change("spread")
     if mean is not None:
         numbers = two_numbers(mean.first, mean.second, mean.effect)
-        skews = "" if skew is None else " → ".join(_round(x) for x in (skew.first, skew.second))
-        least = _least([c for c in (mean, spread, skew) if c is not None])
-        cells = *numbers, _effect(mean, " sd"), _ratio(spread), skews, least
+        least = _least([c for c in (mean, spread) if c is not None])
+        cells = *numbers, _effect(mean, " sd"), _ratio(spread), least
         rows.append((_name(mean.value_name), *cells))
     for c in column.changes:
         if c.what in ("share", "missing"):
             shares = percent(c.first), percent(c.second)
-            rows.append((_name(c.value_name), *shares, _effect(c, ""), "", "", _least([c])))
+            rows.append((_name(c.value_name), *shares, _effect(c, ""), "", _least([c])))
     return rows
-
-
-def _table_of_pairs(found: Comparison, level: float) -> tuple[list[tuple[str, ...]], int]:
-    """Cells of the pairs whose correlation changed most, significant ones first."""
-    ordered = sorted(found.pairs, key=lambda c: (not c.corrected <= level, -c.size))
-    rows: list[tuple[str, ...]] = []
-    for c in ordered[:_MOST_PAIRS]:
-        pair = f"{_name(c.column)}, {_name(c.other or '')}"
-        rows.append((pair, _round(c.first), _round(c.second), _effect(c, ""), _least([c])))
-    return rows, max(0, len(ordered) - _MOST_PAIRS)
 
 
 # -- cells ------------------------------------------------------------------------------------
@@ -311,17 +268,13 @@ def _ratio(change: Change | None) -> str:
     return f"×{short_number(exp(min(change.effect, 700.0)))}"
 
 
-def _round(value: float) -> str:
-    return f"{value:.2f}" if isfinite(value) else "–"
-
-
 def _least(changes: Sequence[Change]) -> str:
     """The least p-value, and what it is of."""
     known = [c for c in changes if c.corrected == c.corrected]
     if not known:
         return "–"
     least = min(known, key=lambda c: c.corrected)
-    suffix = f" ({least.what})" if least.corrected <= 0.05 and least.what != "correlation" else ""
+    suffix = f" ({least.what})" if least.corrected <= 0.05 else ""
     return p_text(least.corrected) + suffix
 
 

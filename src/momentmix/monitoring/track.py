@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from math import inf
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -18,12 +17,8 @@ from momentmix.cube.cube import SummaryCube
 from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
-from momentmix.mixture.mixture import Mixture
 from momentmix.monitoring.compared.significance import holm
-from momentmix.monitoring.shares.group_weights import GroupWeights, linear_weights
 from momentmix.monitoring.shares.groups import Group, Groups, weigh
-from momentmix.monitoring.shares.moved_columns import MovedColumns, Unexplained
-from momentmix.monitoring.shares.shrinkage import SharePrior, shrink
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.monitoring.tracking import Tracking
 from momentmix.monitoring.trends import looks_ordered
@@ -34,7 +29,6 @@ from momentmix.wording import plural
 
 _ASSUMED_ROWS = 10_000  # of a mixture alone
 _SMALL = True  # matrices of at most 170 moments, where BLAS threads are mostly idle
-_MOST_EXPLAINED = 200  # groups that do not fit, whose columns are named
 
 
 def track(
@@ -42,7 +36,6 @@ def track(
     cube: Mapping[Any, MomentSummary] | str | os.PathLike[str],
     *,
     level: float = 0.95,
-    prior: Literal["whole"] | None = None,
     model_rows: float | None = None,
     ordered: bool | None = None,
     names: Sequence[str] | None = None,
@@ -63,10 +56,6 @@ def track(
         Columns are matched by name; others are left out.
     level : float, default=0.95
         Of the intervals of the shares.
-    prior : {"whole"}, optional
-        Shrink the shares of small groups to the mean of all groups, as far as the groups differ no
-        more than by noise. Groups that have no shares, as with values in other units, take no
-        part. Tests are the same.
     model_rows : float, optional
         Rows that a `Mixture` was fitted to; by default as many as the cube holds, but at most
         10,000: of a mixture of more, groups together determine the components about as well.
@@ -98,8 +87,6 @@ def track(
     [0.1, 0.2, 0.3, 0.4, 0.52]
     """
     z = normal_quantile(level)
-    if prior not in (None, "whole"):
-        raise InputError(f'prior must be "whole" or None; got {prior!r}.')
     tracked = TrackedModel.of(model)
     if isinstance(cube, str | os.PathLike):
         cube = SummaryCube.load(cube)
@@ -113,7 +100,6 @@ def track(
     found, keys = groups.groups, [own.key for own in groups.groups]
     with few_threads(_SMALL), step("Tracking groups", progress):
         weigh(groups, tracked, z)
-        law = _shrink(found, z) if prior == "whole" else None
     p_values = np.array([own.test.p_value for own in found])
     fits = ~(holm(p_values) < LEAST_P_VALUE)
     unknown = (np.full(tracked.whole.n_components, np.nan),) * 4
@@ -124,7 +110,7 @@ def track(
         groups.key_names, keys, n_rows, weights, low, high, p_values, fits,
         np.array([own.test.effect_size for own in found]),
         tuple(tracked.mixture.profile(names).names), float(level), bool(is_ordered), errors,
-        _notes(found, tracked), _explained(groups, tracked.mixture, fits), law,
+        _notes(found, tracked),
     )  # fmt: skip
 
 
@@ -136,37 +122,6 @@ def _with_rows(tracked: TrackedModel, model_rows: float | None, n_cube: int) -> 
     if not is_number or isinstance(known, bool) or not known > 0:
         raise InputError(f"model_rows must be a positive number, or math.inf; got {known!r}.")
     return replace(tracked, result=None, n_rows=None if known == inf else float(known))
-
-
-def _shrink(groups: list[Group], z: float) -> SharePrior | None:
-    """Put weights with the whole as prior in place of the weights of each group alone."""
-    known = [(own, own.weights) for own in groups if own.weights is not None]
-    if len(known) < 2 or len(known[0][1].weights) == 1:
-        return None
-    total = sum(own.n for own, _ in known)
-    start = sum(own.n / total * weights.weights for own, weights in known)
-    estimators = [partial(linear_weights, own.components, own.moments, own.n) for own, _ in known]
-    law, answers = shrink(estimators, np.asarray(start))
-    for (own, weights), answer in zip(known, answers, strict=True):
-        if answer is not None:
-            share, half = answer[0], z * np.sqrt(np.maximum(np.diagonal(answer[1]), 0.0))
-            ends = np.maximum(share - half, 0.0), np.minimum(share + half, 1.0)
-            own.weights = GroupWeights(share, *ends, weights.errors)
-    return law
-
-
-@few_threads(_SMALL)
-def _explained(groups: Groups, mixture: Mixture, fits: Any) -> dict[tuple[Any, ...], Unexplained]:
-    """Return the moves that the components do not explain, by groups that they do not fit."""
-    bad = [own for own, is_fit in zip(groups.groups, fits, strict=True) if not is_fit]
-    if not bad:
-        return {}
-    moved = MovedColumns(mixture, groups.schema)
-    return {
-        own.key: moved.find(own.components, own.moments, own.n, own.weights.weights, own.test)
-        for own in bad[:_MOST_EXPLAINED]
-        if own.weights is not None
-    }
 
 
 def _notes(groups: list[Group], tracked: TrackedModel) -> dict[tuple[Any, ...], str]:

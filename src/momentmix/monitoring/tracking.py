@@ -18,8 +18,6 @@ from momentmix.findings.finding import Finding, sentences
 from momentmix.html.notebook import Markup, bar, box, bullets, paragraph, plain_table, tag
 from momentmix.json_fields import plain
 from momentmix.monitoring.shares.groups import key_text
-from momentmix.monitoring.shares.moved_columns import Unexplained
-from momentmix.monitoring.shares.shrinkage import SharePrior
 from momentmix.monitoring.trends import findings_of, place_of
 from momentmix.wording import aligned, cut, cut_lines, p_text, percent, plural
 
@@ -56,10 +54,6 @@ class Tracking:
         all groups share.
     notes : dict
         What is to be said of single groups, by key.
-    unexplained : dict
-        Columns that moved in groups that the components do not fit, and the direction, by key.
-    prior : Prior or None
-        The law of the groups that the weights were shrunken to.
     is_ordered : bool
         Whether the last key is a time or another order.
     """
@@ -78,8 +72,6 @@ class Tracking:
     is_ordered: bool
     errors: Float = field(repr=False, default_factory=lambda: np.empty(0))
     notes: dict[tuple[Any, ...], str] = field(default_factory=dict)
-    unexplained: dict[tuple[Any, ...], Unexplained] = field(default_factory=dict)
-    prior: SharePrior | None = None
 
     @property
     def n_components(self) -> int:
@@ -146,13 +138,8 @@ class Tracking:
             tables = {"weight": self.weights, "low": self.low, "high": self.high}
             columns |= {f"{name}_{c}": table[:, c] for name, table in tables.items()}
         columns |= {name: getattr(self, name) for name in ("p_value", "fits", "effect_size")}
-        columns["note"] = [self.note(key) for key in self.keys]
+        columns["note"] = [self.notes.get(key, "") for key in self.keys]
         return columns
-
-    def note(self, key: tuple[Any, ...]) -> str:
-        """Notes on one group, and what its components do not explain; may be empty."""
-        extra = self.unexplained.get(key)
-        return "; ".join(filter(None, [self.notes.get(key), extra.text if extra else None]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for strict JSON; what is not finite is None."""
@@ -161,12 +148,9 @@ class Tracking:
         for g, key in enumerate(self.keys):
             names = zip(self.key_names, map(_plain_key, key), strict=True)
             own = {"key": dict(names), **{name: getattr(self, name)[g] for name in arrays}}
-            extra = self.unexplained.get(key)
-            moves = extra and {"moves": extra.moves, "text": extra.text}
-            groups.append(own | {"note": self.note(key) or None, "unexplained": moves})
-        prior = self.prior and {"weights": self.prior.center, "n_rows": self.prior.n_rows}
+            groups.append(own | {"note": self.notes.get(key)})
         found: dict[str, Any] = plain({
-            "components": list(self.names), "level": self.level, "prior": prior, "groups": groups,
+            "components": list(self.names), "level": self.level, "groups": groups,
             "sentences": self.sentences(),
         })  # fmt: skip
         return found
@@ -247,12 +231,7 @@ def _heads(tracking: Tracking) -> list[str]:
 
 
 def _footer(tracking: Tracking) -> str:
-    text = f"shares with {percent(tracking.level)} intervals"
-    if tracking.prior is not None:
-        rows = tracking.prior.n_rows
-        worth = f"{rows:,.0f} rows" if np.isfinite(rows) else "all rows: groups do not differ"
-        text += f", shrunken to the groups' mean (worth {worth})"
-    return text
+    return f"shares with {percent(tracking.level)} intervals"
 
 
 def _cells(tracking: Tracking, g: int) -> list[str]:

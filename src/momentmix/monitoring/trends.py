@@ -21,7 +21,6 @@ from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.monitoring.compared.significance import holm
 from momentmix.monitoring.shares.groups import key_text
-from momentmix.monitoring.shares.moved_columns import Unexplained
 
 if TYPE_CHECKING:
     from momentmix.monitoring.tracking import Tracking
@@ -102,9 +101,8 @@ def _misfits(tracking: Tracking) -> list[Finding]:
     findings = []
     if len(bad) >= _FEWEST and 2 * len(bad) > tested:
         findings.append(found(WARNING, "most-groups-misfit", n_groups=len(bad), tested=tested))
-    for key in (tracking.keys[g] for g in bad[:_MOST_SAID]):
-        unexplained = tracking.unexplained.get(key, Unexplained(()))
-        findings.append(unexplained.finding(tracking.group_label(key)))
+    labels = [tracking.group_label(tracking.keys[g]) for g in bad[:_MOST_SAID]]
+    findings += [found(WARNING, "group-misfit", group=label) for label in labels]
     if len(bad) > _MOST_SAID:
         findings.append(found(WARNING, "more-groups-misfit", more=len(bad) - _MOST_SAID))
     return findings

@@ -3,11 +3,6 @@
 One content has one byte string: the header is canonical JSON, shard ids are sorted, integers are as
 narrow as their section allows, and reading refuses anything else. Reading checks lengths before it
 allocates, the checksum before it believes, and the contents after that.
-
-Version 2 is written, or 3 where the features have a schema, or 4 where origins of shards are known
-or rows were forgotten. Version 1 is read as well: a summary without high sections, and without the
-marks of its shards. So are files of all versions whose low sections are kept by group of rows, as
-earlier releases could write them: the sums over the groups are what counts.
 """
 
 from __future__ import annotations
@@ -26,36 +21,30 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from momentmix._typing import Int
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.json_fields import parse_strict
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
-from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, python_integers, spread
+from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, spread
 from momentmix.summary.exact.exact_sums import widths as widths_of
 from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.schemas import has_units_of
-from momentmix.summary.exact.totals import Mark, PartSums, Totals
-from momentmix.summary.layout import COMPLETE, NO_HIGH, Layout, known
+from momentmix.summary.exact.totals import Mark, Totals
+from momentmix.summary.layout import COMPLETE, POWERS, Layout, known
 from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
 
-MAGIC, VERSION, SCHEMA_VERSION, ORIGIN_VERSION = b"\x89MMS\r\n\x1a\n", 2, 3, 4
+MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 5
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
 _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
 _ORIGIN = 32
 _WIDTH_CAP = 4096
-_MOST_GROUPS = 4096
-_WIDE = "integers are not as narrow as they could be"
-_SIZES = ("n_features", "order", "squared_order", "high")
-_ALIKE = (*_SIZES, "feature_names", "n_forgotten", "replicates")  # in groups read together
-_COUNTS = ("n_features", "order", "squared_order", "replicates", "n_forgotten", "n_shards")
-_LISTS = ("exponents", "shifts", "n_rows", "widths", "reach")
-_KEYS = {*_COUNTS, *_LISTS[:4], "exact_bounds", "feature_names", "quantum_bits", "weight_squares"}
-_NEW_KEYS = {1: set[str](), 2: {"high", "reach"}, 3: {"high", "reach", "schema"}}  # by version
-_NEW_KEYS[ORIGIN_VERSION] = _NEW_KEYS[SCHEMA_VERSION]
+_COUNTS = ("n_features", "order", "squared_order", "n_rows", "n_forgotten", "n_shards")
+_LISTS = ("exponents", "shifts", "widths", "reach")
+_KEYS = {*_COUNTS, *_LISTS, "exact_bounds", "feature_names", "high", "quantum_bits", "schema"}
+_KEYS |= {"weight_squares"}
 
 Header = dict[str, Any]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -78,28 +67,23 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
     words = totals.sums.words
     widths = widths_of(totals.layout.counts, words)
-    layout, schema, version = totals.layout, totals.schema, VERSION
-    fields: Header = {}
+    layout, schema = totals.layout, totals.schema
     if schema is not None:
-        fields, version = {"schema": schema.to_dict()}, SCHEMA_VERSION
         feature_names = schema.feature_names
-    if totals.origins or totals.forgotten:
-        fields, version = {"schema": schema and schema.to_dict()}, ORIGIN_VERSION
     header = _canonical(
         {
-            **fields,
             "exact_bounds": totals.exact_bounds,
             "exponents": list(totals.exponents),
             "feature_names": None if feature_names is None else list(feature_names),
             "high": layout.high,
             "n_features": layout.n_features,
             "n_forgotten": totals.n_forgotten,
-            "n_rows": [totals.n_rows],
+            "n_rows": totals.n_rows,
             "n_shards": len(totals.shards),
             "order": layout.order,
             "quantum_bits": QUANTUM_BITS,
             "reach": list(totals.reach),
-            "replicates": 0,
+            "schema": schema and schema.to_dict(),
             "shifts": [str(k) for k in totals.shifts],
             "squared_order": layout.squared_order,
             "weight_squares": str(totals.weight_squares),
@@ -111,11 +95,10 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
             "shorter feature names."
         )
-    parts = [_PREFIX.pack(MAGIC, version, len(header)), header, *sorted(totals.shards)]
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *sorted(totals.shards)]
     parts += _packed_marks(totals.known_marks, totals)
-    if version == ORIGIN_VERSION:
-        parts += [totals.origins.get(shard, bytes(_ORIGIN)) for shard in sorted(totals.shards)]
-        parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
+    parts += [totals.origins.get(shard, bytes(_ORIGIN)) for shard in sorted(totals.shards)]
+    parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     data = words.astype("<i8", copy=False).view(np.uint8)
     for place, width in zip(layout.slices, widths, strict=True):
@@ -178,77 +161,16 @@ def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
 
     That takes a quarter of the time of `unpack`, which many small summaries would spend on checks.
     """
-    _, version, length = _PREFIX.unpack_from(data)
-    start = _PREFIX.size + length
-    header, body = _plain_header(data[_PREFIX.size : start], version), data[start:-_CHECKSUM]
+    _check_version(data[: _PREFIX.size])
+    start = _PREFIX.size + _PREFIX.unpack_from(data)[2]
+    header, body = json.loads(data[_PREFIX.size : start]), data[start:-_CHECKSUM]
     if header["schema"] is not None:
         header["schema"] = _schema_of(_canonical(header["schema"]))
     sizes = header["n_features"], header["order"], header["squared_order"], header["high"]
     layout = _layout_of(*sizes)
     names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
-    totals = _parse_body(layout, header, body, version)
+    totals = _parse_body(layout, header, body)
     return totals, None if names is None else tuple(names)
-
-
-def unpack_stack(groups: Sequence[bytes]) -> tuple[PartSums, tuple[str, ...] | None] | None:
-    """Read many byte strings as `unpack_whole` does, at once; None where they are not alike."""
-    prefixes = [_PREFIX.unpack_from(data) for data in groups]
-    version, starts = prefixes[0][1], [_PREFIX.size + length for _, _, length in prefixes]
-    texts = [data[_PREFIX.size : start] for data, start in zip(groups, starts, strict=True)]
-    headers: list[Header] = json.loads(b"[" + b",".join(texts) + b"]")
-    facts = [[header.get(key) for key in _ALIKE] for header in headers]
-    *sizes, names, forgotten, replicates = facts[0]
-    is_old = version == 1 or any(prefix[1] != version for prefix in prefixes)
-    if is_old or forgotten or replicates or facts.count(facts[0]) < len(facts):
-        return None
-    schemas = {None if x is None else _canonical(x) for x in (h.get("schema") for h in headers)}
-    shard_counts = [header["n_shards"] for header in headers]
-    if len(schemas) > 1 or min(shard_counts) < 1:
-        return None
-    (text,) = schemas
-    schema = None if text is None else _schema_of(text)
-    layout = _layout_of(*sizes)
-    d = layout.n_features
-    widths = np.array([header["widths"] for header in headers], dtype=np.int64)
-    by_shard = 16, _mark_length(d), _ORIGIN if version == ORIGIN_VERSION else 0
-    pieces = [list[bytes](), list[bytes](), list[bytes](), list[bytes](), list[bytes]()]
-    for data, start, n in zip(groups, starts, shard_counts, strict=True):
-        for piece, size in zip(pieces, [*[n * size for size in by_shard], 16 * d], strict=False):
-            piece.append(data[start : start + size])
-            start += size
-        pieces[-1].append(data[start:-_CHECKSUM])
-    if list(map(len, pieces[-1])) != (widths @ layout.counts).tolist():
-        return None
-    ids, marks, origins, bounds, integers = map(b"".join, pieces)
-    shards = [ids[i : i + 16] for i in range(0, len(ids), 16)]
-    known_marks = _parse_marks(marks, shards, d)
-    if len(known_marks) < len(shards):
-        return None
-    extremes = np.frombuffer(bounds, dtype="<f8").astype(np.float64).reshape(-1, 2, d)
-    together = {
-        "layout": layout,
-        "schema": schema,
-        "reach": tuple(map(min, *(header["reach"] for header in headers))),
-        "weight_squares": sum(int(header["weight_squares"]) for header in headers),
-        "n_rows": sum(sum(header["n_rows"]) for header in headers),
-        "minimum": extremes[:, 0].min(axis=0),
-        "maximum": extremes[:, 1].max(axis=0),
-        "exact_bounds": all(header["exact_bounds"] for header in headers),
-        "n_forgotten": 0,
-        "marks": known_marks,
-        "origins": _parse_origins(origins, shards),
-    }
-    counts = np.tile(layout.counts, len(groups))
-    words = spread(memoryview(integers), counts, widths.ravel().tolist())
-    stack = PartSums(
-        [words.reshape(len(groups), layout.n_entries, -1)],
-        np.array([header["exponents"] for header in headers], dtype=np.float64),  # None is NaN
-        np.array([[*map(int, header["shifts"])] for header in headers], dtype=object),
-        shards,
-        together,
-    )
-    names = names if schema is None else schema.column_names
-    return stack, None if names is None else tuple(names)
 
 
 @lru_cache(maxsize=64)
@@ -263,22 +185,17 @@ def _schema_of(text: bytes) -> Schema:
 
 def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
-    _check_prefix(prefix)
-    _, version, length = _PREFIX.unpack(prefix)
-    if not 1 <= version <= ORIGIN_VERSION:
-        raise SummaryFileError(
-            f"format version {version}; this momentmix reads versions 1 to {ORIGIN_VERSION}. Use a "
-            "newer release, or save the summary again with this one."
-        )
+    _check_version(prefix)
+    length = _PREFIX.unpack(prefix)[2]
     if length > _HEADER_CAP or length + _PREFIX.size > size:
         raise SummaryFileError(
             f"the header claims {length} bytes; the file has {size} and a header at most "
             f"{_HEADER_CAP}. The file is truncated or corrupt; restore it from a copy."
         )
     raw = file.read(length)
-    header = _parse_header(raw, version)
+    header = _parse_header(raw)
     layout = _checked_layout(header, size)
-    expected = _PREFIX.size + length + _body_length(layout, header, version) + _CHECKSUM
+    expected = _PREFIX.size + length + _body_length(layout, header) + _CHECKSUM
     if size != expected:
         what = "truncated" if size < expected else "followed by foreign bytes"
         raise SummaryFileError(
@@ -293,14 +210,13 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
         raise SummaryFileError(
             "the checksum does not match: bytes were changed or lost. Restore it from a copy."
         )
-    totals = _parse_body(layout, header, body, version)
-    if not header["replicates"]:  # else the sums are of groups
-        widths = widths_of(layout.counts, totals.sums.words)
-        _require(widths == header["widths"], _WIDE)
+    totals = _parse_body(layout, header, body)
+    widths = widths_of(layout.counts, totals.sums.words)
+    _require(widths == header["widths"], "integers are not as narrow as they could be")
     wrong = impossible(totals)
     _require(wrong is None, f"{wrong}")
     _require(has_units_of(totals), "units that are too coarse for the schema")
-    if version > 1 and len(totals.shards) == 1 and not totals.n_forgotten:
+    if len(totals.shards) == 1 and not totals.n_forgotten:
         own = _packed_marks(replace(totals, marks={}).known_marks, totals)
         _require(_packed_marks(totals.marks, totals) == own, "a mark that does not fit the sums")
     names = header["feature_names"]
@@ -309,7 +225,8 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     return totals, None if names is None else tuple(names)
 
 
-def _check_prefix(prefix: bytes) -> None:
+def _check_version(prefix: bytes) -> None:
+    """Raise unless the first bytes are those of a summary of this version."""
     if not prefix:
         raise SummaryFileError("the file is empty; it is not a momentmix summary.")
     if prefix[:8] != MAGIC[: len(prefix[:8])]:
@@ -324,30 +241,24 @@ def _check_prefix(prefix: bytes) -> None:
         raise SummaryFileError(
             f"expected at least {_PREFIX.size} bytes, found {len(prefix)}: the file is truncated."
         )
+    version = _PREFIX.unpack(prefix)[1]
+    if version != VERSION:
+        raise SummaryFileError(
+            f"format version {version}; this momentmix reads version {VERSION}. Use the release "
+            "that wrote it, or summarize the rows again."
+        )
 
 
-def _plain_header(raw: bytes, version: int = VERSION) -> Header:
-    """The header as one of version 4, whatever it holds."""
-    header: Header = json.loads(raw)
-    if version == 1:
-        header |= {"high": NO_HIGH, "reach": [LARGEST_REACH] * len(header["exponents"])}
-    header.setdefault("schema", None)
-    return header
-
-
-def _parse_header(raw: bytes, version: int) -> Header:
-    """The header as one of version 4."""
+def _parse_header(raw: bytes) -> Header:
     try:
         header = parse_strict(raw.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         raise SummaryFileError(f"the header cannot be read: {str(error)[:200]}.") from None
-    if not isinstance(header, dict) or set(header) != _KEYS | _NEW_KEYS[version]:
+    if not isinstance(header, dict) or set(header) != _KEYS:
         raise SummaryFileError("the header does not have the keys of a summary.")
     if _canonical(header) != raw:
         raise SummaryFileError("the header is not in canonical form.")
-    _require(isinstance(header["exponents"], list), "exponents must be a list")
-    header = _plain_header(raw, version)
-    if version == SCHEMA_VERSION or header["schema"] is not None:
+    if header["schema"] is not None:
         header["schema"] = _parse_schema(header)
     return header
 
@@ -396,7 +307,7 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(len(header["exponents"]) == len(header["shifts"]) == d, f"{d} units and shifts needed")
     fits = countable(d, header["order"], size)  # at least a byte for every sum
     _require(fits, f"more sums than the {size} bytes of the file can hold")
-    _require(_is_integer(header["high"], NO_HIGH, COMPLETE), "high must be 0, 1 or 2")
+    _require(_is_integer(header["high"], POWERS, COMPLETE), "high must be 1 or 2")
     try:
         orders = header["order"], header["squared_order"]
         layout = known(Layout(d, *orders, header["high"]))
@@ -404,20 +315,14 @@ def _checked_layout(header: Header, size: int) -> Layout:
         raise SummaryFileError(f"impossible contents: {error}") from None
     _require(layout.high == header["high"], "high sections that such a summary does not have")
     _require(len(header["reach"]) == d, f"{d} degrees in reach needed")
-    least = 2 if layout.high else LARGEST_REACH
     _require(
-        all(_is_integer(degree, least, LARGEST_REACH) for degree in header["reach"]),
-        f"degrees in reach must be from {least} to {LARGEST_REACH}",
+        all(_is_integer(degree, 2, LARGEST_REACH) for degree in header["reach"]),
+        f"degrees in reach must be from 2 to {LARGEST_REACH}",
     )
     exponents = [e for e in header["exponents"] if e is not None]
     _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
     _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
     _require(_is_decimal(header["weight_squares"]), "weight_squares must be a decimal integer")
-    groups = header["replicates"]
-    _require(groups != 1 and groups <= _MOST_GROUPS, "replicates must be 0 or from 2 to 4096")
-    _require(len(header["n_rows"]) == max(1, groups), "one row count for each group needed")
-    _require(all(_is_integer(n, 0) for n in header["n_rows"]), "row counts must be ≥ 0")
-    _require(_is_integer(sum(header["n_rows"]), 0), "more rows than a file can count")
     _require(len(header["widths"]) == len(layout.sections), "one width for each section needed")
     _require(all(_is_integer(w, 1, _WIDTH_CAP) for w in header["widths"]), "a width out of range")
     names = header["feature_names"]
@@ -434,33 +339,12 @@ def _checked_layout(header: Header, size: int) -> Layout:
     return layout
 
 
-def _stored_counts(layout: Layout, header: Header) -> Int:
-    """Number of sums of each section in a file, which may hold the low ones by group."""
-    if len(header["n_rows"]) == 1:
-        return layout.counts
-    groups = [len(header["n_rows"]) if section.is_low else 1 for section in layout.sections]
-    return np.multiply(layout.counts, groups, dtype=np.int64)
-
-
-def _body_length(layout: Layout, header: Header, version: int) -> int:
-    counts = _stored_counts(layout, header).tolist()
+def _body_length(layout: Layout, header: Header) -> int:
+    counts = layout.counts.tolist()
     integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
-    n_marks = (version > 1) + (version == ORIGIN_VERSION and header["n_forgotten"] > 0)
-    by_shard = 16 + n_marks * _mark_length(layout.n_features)
-    by_shard += _ORIGIN if version == ORIGIN_VERSION else 0
+    n_marks = 1 + (header["n_forgotten"] > 0)
+    by_shard = 16 + n_marks * _mark_length(layout.n_features) + _ORIGIN
     return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
-
-
-def _parse_sums(layout: Layout, header: Header, data: memoryview) -> ExactSums:
-    """The sums of all sections: two's complement integers of the widths of their sections."""
-    counts, widths = _stored_counts(layout, header), header["widths"]
-    words = spread(data, counts, widths)
-    if not header["replicates"]:
-        return ExactSums(layout, words)
-    _require(widths_of(counts, words) == widths, _WIDE)
-    parts = zip(layout.sections, np.split(words, np.cumsum(counts)[:-1]), strict=True)
-    by_group = [python_integers(part).reshape(-1, section.n_entries) for section, part in parts]
-    return ExactSums(layout, None, np.concatenate([sums.sum(axis=0) for sums in by_group]))
 
 
 def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
@@ -475,38 +359,34 @@ def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[
 
 def _parse_origins(data: bytes, shards: Sequence[bytes]) -> dict[bytes, bytes]:
     origins = [data[i : i + _ORIGIN] for i in range(0, len(data), _ORIGIN)]
-    pairs = zip(shards, origins, strict=False)  # no origins in files of versions 1 to 3
-    return {shard: origin for shard, origin in pairs if any(origin)}
+    return {shard: origin for shard, origin in zip(shards, origins, strict=True) if any(origin)}
 
 
-def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> Totals:
+def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
     view, used = memoryview(body), 16 * header["n_shards"]
     shards = [body[i : i + 16] for i in range(0, used, 16)]
     _require(
         all(a < b for a, b in pairwise(shards)),
         "shard ids must be sorted and different",
     )
-    d, marks, origins, forgotten = layout.n_features, dict[bytes, Mark](), {}, dict[bytes, Mark]()
-    if version > 1:
+    d, forgotten = layout.n_features, dict[bytes, Mark]()
+    start, used = used, used + _mark_length(d) * len(shards)
+    marks = _parse_marks(body[start:used], shards, d)
+    start, used = used, used + _ORIGIN * len(shards)
+    origins = _parse_origins(body[start:used], shards)
+    if header["n_forgotten"]:
         start, used = used, used + _mark_length(d) * len(shards)
-        marks = _parse_marks(body[start:used], shards, d)
-    if version == ORIGIN_VERSION:
-        start, used = used, used + _ORIGIN * len(shards)
-        origins = _parse_origins(body[start:used], shards)
-        if header["n_forgotten"]:
-            start, used = used, used + _mark_length(d) * len(shards)
-            forgotten = _parse_marks(body[start:used], shards, d)
-        _require(bool(origins or forgotten), "neither origins nor what was forgotten")
-        _require(bool(forgotten) == bool(header["n_forgotten"]), "no shards of forgotten rows")
+        forgotten = _parse_marks(body[start:used], shards, d)
+    _require(bool(forgotten) == bool(header["n_forgotten"]), "no shards of forgotten rows")
     bounds = np.frombuffer(view[used : used + 16 * d], dtype="<f8").astype(np.float64)
     used += 16 * d
     return Totals(
         layout=layout,
         exponents=tuple(header["exponents"]),
         shifts=tuple(int(k) for k in header["shifts"]),
-        sums=_parse_sums(layout, header, view[used:]),
+        sums=ExactSums(layout, spread(view[used:], layout.counts, header["widths"])),
         weight_squares=int(header["weight_squares"]),
-        n_rows=sum(header["n_rows"]),
+        n_rows=header["n_rows"],
         minimum=bounds[:d],
         maximum=bounds[d:],
         exact_bounds=header["exact_bounds"],
@@ -523,11 +403,11 @@ def _parse_body(layout: Layout, header: Header, body: bytes, version: int) -> To
 def rows_of(data: bytes) -> int:
     """Number of rows of a byte string of `pack`, without a look at its sums."""
     prefix = data[: _PREFIX.size]
-    _check_prefix(prefix)
-    _, version, length = _PREFIX.unpack(prefix)
-    if not 1 <= version <= ORIGIN_VERSION or length > len(data) - _PREFIX.size:
-        raise SummaryFileError("the header is cut off, or of another version.")
+    _check_version(prefix)
+    length = _PREFIX.unpack(prefix)[2]
+    if length > len(data) - _PREFIX.size:
+        raise SummaryFileError("the header is cut off.")
     try:
-        return sum(map(int, _plain_header(data[_PREFIX.size : _PREFIX.size + length])["n_rows"]))
+        return int(json.loads(data[_PREFIX.size : _PREFIX.size + length])["n_rows"])
     except (ValueError, LookupError, TypeError, RecursionError):
         raise SummaryFileError("the header cannot be read.") from None

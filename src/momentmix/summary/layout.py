@@ -13,11 +13,11 @@ Index sets are in colex order; in a squared section row j runs over the sets wit
 
 The last three kinds are *high* sections. Powers are always kept. The other two, which make all
 moments of degree 4 complete, are kept where order ≥ 4, or with fewer than four features: wide data
-of a low order would pay d² for them. Summaries of the first file format have none of them.
+of a low order would pay d² for them.
 
-All sections stand one after the other in a flat vector, *low* ones first (orders up to 3, squares
-with at most one more index), high ones last; inside a pass Σ w² is its last entry. Any squared
-order q ≤ m−1 is closed under moving the origin; y_j³ y_k and y_j² y_k² need q ≥ 1 for it.
+All sections stand one after the other in a flat vector, high ones last; inside a pass Σ w² is its
+last entry. Any squared order q ≤ m−1 is closed under moving the origin; y_j³ y_k and y_j² y_k² need
+q ≥ 1 for it.
 
 Differs from the paper: the paper keeps order m and q = m−2 only.
 
@@ -49,7 +49,6 @@ from momentmix.index_sets import check_countable, index_sets, sets_without
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
-_LARGEST_LOW = {"distinct": 3, "squared": 1}  # sizes of low sections
 NO_HIGH, POWERS, COMPLETE = 0, 1, 2  # which high sections: none, powers, all of degree 4 as well
 POWER_DEGREES = range(3, 7)  # twice the third: the variance of what is seen at degree 3
 
@@ -61,11 +60,6 @@ class Section(NamedTuple):
     size: int
     shape: tuple[int, ...]
     start: int = 0
-
-    @property
-    def is_low(self) -> bool:
-        """Whether it is among the first, which files of earlier versions may keep by group."""
-        return self.size <= _LARGEST_LOW.get(self.kind, -1)
 
     @property
     def n_entries(self) -> int:
@@ -114,7 +108,7 @@ class Layout:
 
     @cached_property
     def sections(self) -> tuple[Section, ...]:
-        """All sections, low ones first: the order of the flat vector and of the file."""
+        """All sections: the order of the flat vector and of the file."""
         d = self.n_features
         kinds = [Section("distinct", t, (comb(d, t),)) for t in range(self.order + 1)]
         kinds += [Section("squared", s, (d, comb(d - 1, s))) for s in range(self.squared_order + 1)]
@@ -122,7 +116,6 @@ class Layout:
             kinds += [Section("power", p, (d,)) for p in POWER_DEGREES]
         if self.high == COMPLETE:
             kinds += [Section("cubed", 1, (d, d - 1)), Section("two squares", 2, (comb(d, 2),))]
-        kinds.sort(key=lambda section: not section.is_low)
         starts = accumulate((section.n_entries for section in kinds), initial=0)
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 

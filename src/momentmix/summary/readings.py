@@ -63,8 +63,7 @@ class Moments:
     sum_weights : float
     powers : array of shape (4, d), or None
         Means of the third to the sixth power of each feature; NaN for one that is absent, since an
-        outlier exceeded the range of the sums or the mean that of float64. None where the summary
-        has none: it came from a file of version 1.
+        outlier exceeded the range of the sums or the mean that of float64.
     cubed : array of shape (d, d − 1), or None
         Means of the cube of feature j times another one; row j runs over the others.
     two_squares : array of shape (C(d, 2),), or None
@@ -229,15 +228,6 @@ def require_rows(totals: Totals) -> Totals:
     if not totals.weight:
         raise InputError("the summary holds no rows yet; call update() or add another summary.")
     return totals
-
-
-def nearest_units(totals: Totals, shift: ArrayLike) -> list[int]:
-    """The integer shifts next to `shift` in the units of the sums."""
-    wanted = _vector("shift", shift, totals.layout.n_features)
-    return [
-        0 if e is None else round(Fraction(float(x)) / Fraction(2) ** e)
-        for e, x in zip(totals.exponents, wanted, strict=True)
-    ]
 
 
 def moments(

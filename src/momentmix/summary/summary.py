@@ -29,7 +29,7 @@ from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.findings.messages import NO_MAR
 from momentmix.parallel import one_at_a_time
 from momentmix.summary import file as summary_file
-from momentmix.summary import readings, reduction
+from momentmix.summary import reduction
 from momentmix.summary.column_facts import summary_html
 from momentmix.summary.exact import combining, forgetting
 from momentmix.summary.exact import totals as algebra
@@ -42,7 +42,7 @@ from momentmix.summary.exact.state import (
     with_rows,
 )
 from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import NO_HIGH, Layout, known
+from momentmix.summary.layout import Layout, known
 from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -63,10 +63,9 @@ class MomentSummary(SummaryView):
 
     Reading, copying, pickling, saving, adding and subtracting never change what later updates give.
     What they give carries the id of the shard that is being filled: adding it to that summary later
-    is refused, and so is subtracting it from a sum that holds more rows of that shard. (For
-    files of version 1 only if they have one shard.) A copy goes on with the same shard, so that
-    the same updates give it the same bytes. A saved or pickled summary holds moments only, no rows:
-    it opens another shard.
+    is refused, and so is subtracting it from a sum that holds more rows of that shard. A copy goes
+    on with the same shard, so that the same updates give it the same bytes. A saved or pickled
+    summary holds moments only, no rows: it opens another shard.
 
     Parameters
     ----------
@@ -231,7 +230,6 @@ class MomentSummary(SummaryView):
         self._operand(other, self._state)
 
     def __add__(self, other: Any) -> MomentSummary:
-        """The sum; it has the powers that both have (a file of version 1 has none)."""
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
@@ -304,15 +302,6 @@ class MomentSummary(SummaryView):
         chosen = None if names is None else tuple(names[i] for i in columns)
         return self._derived(reduction.select(totals, columns), chosen)
 
-    def recenter(self, shift: ArrayLike | None = None) -> MomentSummary:
-        """The same summary about another shift, rounded to the unit; by default about the mean.
-
-        Exact: moving there and back gives the same bytes.
-        """
-        totals = self._totals()
-        shifts = None if shift is None else readings.nearest_units(totals, shift)
-        return self._derived(algebra.recentered(totals, shifts), self._state.names)
-
     # -- files --------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
@@ -328,12 +317,7 @@ class MomentSummary(SummaryView):
         return cls._loaded(*summary_file.unpack(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the summary; whatever happens, the file is the old one or the new one.
-
-        The file has version 2, or 3 where there is a schema; or 4 where rows came from files, or
-        were forgotten. A summary that was loaded from version 1 has no powers; it is written
-        without them.
-        """
+        """Write the summary; whatever happens, the file is the old one or the new one."""
         atomic_write(path, self.to_bytes())
 
     @classmethod
@@ -363,8 +347,6 @@ class MomentSummary(SummaryView):
             parts.append(f"squared order {self.squared_order}")
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
-        if self._layout.high == NO_HIGH:
-            parts.append("no powers")
         return f"MomentSummary({', '.join(parts)})"
 
     def _repr_html_(self) -> str:
@@ -390,18 +372,7 @@ Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     """Return the sum of summaries, or of their bytes, some at a time."""
     some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
-    return MomentSummary._loaded(*_union([_union_of_some(part) for part in some]))
-
-
-def _union_of_some(groups: Sequence[MomentSummary | bytes]) -> Part:
-    whole = [group for group in groups if isinstance(group, bytes) and summary_file.is_whole(group)]
-    found = summary_file.unpack_stack(whole) if 1 < len(whole) == len(groups) else None
-    if found is None:
-        return _union([_part_of(group) for group in groups])
-    stack, names = found
-    combining.check_once(stack.shards)
-    combining.check_origins([stack.together["origins"]])
-    return combining.combine_stack(stack), names
+    return MomentSummary._loaded(*_union([_union(list(map(_part_of, part))) for part in some]))
 
 
 def _part_of(group: MomentSummary | bytes) -> Part:

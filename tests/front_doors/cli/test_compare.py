@@ -60,8 +60,8 @@ def test_the_table(files, momentmix):
     assert lines[0].endswith("2 changes named).")
     assert re.fullmatch(r"- age: the mean rose from \d\d\.\d to 4\d\.\d \(by 0\.4. .*\)", lines[2])
     assert re.fullmatch(r"- the share of plan = gold fell from \d\d to \d\d %", lines[1])
-    assert lines[5].split()[:3] == ["column", "first", "second"]
-    assert lines[6].split()[0] == "age"
+    assert lines[4].split()[:3] == ["column", "first", "second"]
+    assert lines[5].split()[0] == "age"
     assert any(line.startswith("plan=gold") for line in lines)
     for files, said in (
         (("may.csv", "more.csv"), "No difference shows between 1,"),

@@ -70,7 +70,7 @@ def test_strict_tells_of_groups_that_do_not_fit(momentmix, folder):
     assert momentmix("track", model, folder / "odd.parquet").code == 0
     done = momentmix("track", model, folder / "odd.parquet", "--strict")
     assert done.code == 4
-    assert "in US, 2026-01-19 flow is higher than the components allow" in done.out
+    assert "in US, 2026-01-19 the components do not fit" in done.out
 
 
 def test_outputs_by_their_ending(momentmix, folder, tmp_path):

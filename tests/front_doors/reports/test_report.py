@@ -331,8 +331,8 @@ def damage(*path, value):
     ("change", "message"),
     [
         (
-            damage("version", value=7),
-            "fit has version 7; this momentmix reads versions 1, 2, 3, 4, 5 and 6",
+            damage("version", value=6),
+            "fit has version 6; this momentmix reads version 7",
         ),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("converged", value=1), "fit.converged must be true or false"),

@@ -7,7 +7,7 @@ import numpy as np
 
 import momentmix as mm
 from momentmix.displays.separation import by_separation, pairs_by_separation
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.finding import FATAL, NOTE, WARNING, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.reporting.svg import adapted
@@ -58,11 +58,7 @@ def test_options_of_fits_are_no_actions():
     assert "Look at the columns that move together: “a”, “b c”." in texts
 
 
-def test_actions_of_old_files_and_of_the_other_tests():
-    old = Finding("constant-column", WARNING, written="column 'a' holds one value only")
-    (action,) = actions(certificate(old), PLAIN)
-    assert action.text == "Do without the columns named below."
-    assert action.details == "column 'a' holds one value only"
+def test_actions_of_the_other_tests():
     few = certificate(loss=0.05, support=Support(2, False, "one would do"))
     texts = [action.text for action in actions(few, PLAIN)]
     assert "Do not rely on the number of groups." in texts

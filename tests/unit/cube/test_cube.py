@@ -148,7 +148,12 @@ def test_damaged_files_are_refused(cube, tmp_path):
         (whole.drop_columns("summary"), "is no cube"),
         (pa.concat_tables([whole, whole]), "several rows of the same group"),
         (whole.set_column(place, "n_rows", counts), "is not that of its"),
-        (whole.replace_schema_metadata({b"momentmix-cube": b'{"version": 9}'}), "version 9"),
+        (
+            whole.replace_schema_metadata(
+                {b"momentmix-cube": b'{"version": 2, "left_out": [0, 0]}'}
+            ),
+            "version 2; this momentmix reads version 3",
+        ),
         (data[:-20], r"bad\.parquet: the checksum does not match"),
         (data[:200], r"bad\.parquet cannot be read as a cube"),
     ):

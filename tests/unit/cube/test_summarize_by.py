@@ -94,24 +94,14 @@ def test_periods_are_those_of_the_calendar(frame):
     assert {key[0] for key in cube} == set(hours.dt.to_pydatetime())
 
 
-@pytest.mark.parametrize(
-    ("open_bytes", "waiting"), [(0, 1 << 12), (1 << 30, 1 << 12), (0, 1 << 30)]
-)
-def test_neither_memory_nor_disk_changes_a_byte(frame, monkeypatch, open_bytes, waiting):
+def test_rows_that_wait_change_no_byte(frame, monkeypatch):
     options = {"by": ["store", "week(ts)"], "columns": ["a", "b", "c"]}
     expected = mm.summarize_by(frame, **options)
-    monkeypatch.setattr(grouping, "OPEN_BYTES", open_bytes)  # 16 groups are open in any case
-    monkeypatch.setattr(grouping, "WAITING_BYTES", waiting)
-    spilled = []
-    write = grouping.GroupedShard._spill
-    monkeypatch.setattr(
-        grouping.GroupedShard, "_spill", lambda *a: (spilled.append(a[1]), write(*a))[1]
-    )
+    monkeypatch.setattr(grouping, "WAITING_BYTES", 1 << 12)
     found = mm.summarize_by(frame, **options)
     assert [found[key].to_bytes() for key in found] == [
         expected[key].to_bytes() for key in expected
     ]
-    assert bool(spilled) == (open_bytes == 0)
 
 
 def test_the_sum_of_a_cube_is_the_summary_of_the_whole(frame):

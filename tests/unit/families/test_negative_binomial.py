@@ -108,7 +108,6 @@ def test_gaps_by_component():
     block = result.mixture.blocks[3]
     np.testing.assert_allclose(block.seen[order], [0.9, 0.6], atol=0.04)
     np.testing.assert_allclose(block.sizes[order], SIZES[:, 3], rtol=0.35)
-    assert np.isfinite(result.mixture.impute(table)["d"]).all()
 
 
 def test_poisson_counts_are_at_the_bound():

@@ -10,7 +10,7 @@ import pytest
 import momentmix as mm
 from momentmix.errors import read_more
 from momentmix.findings.change_sentences import CHANGES
-from momentmix.findings.finding import CATALOG, FATAL, WARNING, Finding, found, together
+from momentmix.findings.finding import CATALOG, FATAL, WARNING, found, together
 from momentmix.findings.fit_sentences import FITS
 
 SOURCE = Path(mm.__file__).parent
@@ -164,9 +164,3 @@ def test_warnings_point_to_sections_that_exist():
     assert len(named) >= 2
     assert named <= anchors
     assert str(mm.CertificateWarning(read_more("warnings"))).endswith(".html#warnings")
-
-
-def test_a_finding_of_an_old_file_is_its_text():
-    finding = Finding("constant-column", WARNING, written="column 3 is {constant}")
-    assert finding.text == "column 3 is {constant}"
-    assert Finding("of a later version", WARNING, written="words").text == "words"

@@ -85,8 +85,6 @@ def test_parts_of_a_mixture_keep_it_and_conditions_are_those_of_the_groups():
         np.testing.assert_array_equal(own.predict_proba(rows), PLAIN.predict_proba(rows))
     far = {"a": 60.0}
     np.testing.assert_array_equal(PLAIN.condition(far).means, GROUPS.condition(far).means)
-    gap = [[60.0, None, 5.0]]
-    np.testing.assert_array_equal(PLAIN.impute(gap), GROUPS.impute(gap))
 
 
 def test_it_is_shown_and_is_no_component(tmp_path):

@@ -241,24 +241,6 @@ def test_conditions_are_those_of_the_textbook(mixture, known):
     assert_same(mixture.condition(row), found, rtol=0)
 
 
-def test_predicted_columns_are_the_means_of_the_conditions(mixture):
-    rows, _ = mixture.sample(20, random_state=5)
-    known = [4, 0, 3]
-    found = mixture.predict_columns(rows[:, known], known)
-    for row, predicted in zip(rows, found, strict=True):
-        given_row = mixture.condition({j: row[j] for j in known})
-        np.testing.assert_allclose(predicted, given_row.weights @ given_row.means, rtol=1e-9)
-    frame = pd.DataFrame(rows[:, known], columns=[NAMES[j] for j in known])
-    np.testing.assert_array_equal(mixture.predict_columns(frame), found)
-    frame.iloc[2, 1] = np.nan  # not known: a prediction from the other two
-    gap = mixture.predict_columns(frame)
-    np.testing.assert_array_equal(np.delete(gap, 2, axis=0), np.delete(found, 2, axis=0))
-    given_row = mixture.condition({4: rows[2, 4], 0: None, 3: rows[2, 3]})
-    expected = given_row.weights @ given_row.means
-    np.testing.assert_allclose(gap[2], expected[1:], rtol=1e-9)
-    assert given_row.feature_names == ("a", "b", "c", "f")
-
-
 def test_marginals_are_those_of_the_joint_law(mixture):
     columns = [5, 3, 1, 0]
     part = mixture.select(columns)
@@ -284,8 +266,6 @@ def test_marginals_are_those_of_the_joint_law(mixture):
         (lambda m: m.condition({0: np.inf}), r"not finite, or so far from all.*units"),
         (lambda m: m.condition({0: "x"}), "rows must be real numbers|cells by column"),
         (lambda m: m.condition([1.0, 2.0]), "values must be cells by column"),
-        (lambda m: m.predict_columns(np.zeros((2, 2))), "pass known="),
-        (lambda m: m.predict_columns(np.zeros((2, 2)), [0]), "must have the 1 columns"),
         (lambda m: m.align("other"), "other must be a mixture; got str"),
         (lambda m: m.align(random_mixture(r=2)), r"as many components.*\(3, 6\) and \(2, 6\)"),
     ],

@@ -28,17 +28,24 @@ def test_bitwise_round_trip_with_names(mixture, tmp_path):
     assert path.read_bytes().isascii()
 
 
+COLUMN = {"name": None, "family": "gaussian", "levels": [], "has_missing": False, "center": 0.0}
+BLOCK = {"columns": [0], "family": "gaussian", "means": [[0.0]], "covariances": [[[1.0]]]}
+BLOCK["seen"] = None
 GOOD = {
-    "format": "momentmix.DiagonalMixture",
-    "version": 1,
+    "format": "momentmix.Mixture",
+    "version": 4,
     "weights": [1.0],
-    "means": [[0.0]],
-    "variances": [[1.0]],
+    "schema": {"columns": [COLUMN]},
+    "blocks": [BLOCK],
 }
 
 
 def changed(**changes):
     return json.dumps({**GOOD, **changes})
+
+
+def block(**changes):
+    return changed(blocks=[{**BLOCK, **changes}])
 
 
 BAD = [
@@ -50,27 +57,24 @@ BAD = [
     (b"PK\x03\x04", "pickle or zip archive"),
     ("[1]", 'no "format"'),
     (changed(format="other"), 'no "format"'),
-    (changed(version=4), "has version 4; this momentmix reads versions 1, 2 and 3"),
-    (changed(version=3), "lacks blocks, schema"),
-    (changed(blocks=[]), "holds unknown keys: 'blocks'"),
-    (changed().replace('"version": 1', '"version": 1, "version": 1'), "a key occurs twice"),
+    (changed(version=3), "has version 3; this momentmix reads version 4"),
+    (changed(format="momentmix.DiagonalMixture", version=1), 'no "format": "momentmix.Mixture"'),
+    (changed(means=[[0.0]]), "holds unknown keys: 'means'"),
+    (changed().replace('"version": 4', '"version": 4, "version": 4'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
-    (changed(means=[["0"]]), "means must be lists of numbers"),
+    (block(means=[["0"]]), "means must be numbers or null"),
     (changed(weights=[True]), "weights must be a list of numbers"),
     (changed(version=True), "has version True"),
-    (changed(means=[[10**400]]), "means must be lists of numbers"),
-    (changed(means=[[]], variances=[[]]), "means must be lists of numbers"),
+    (block(means=[[10**400]]), "means must be numbers or null"),
+    (block(means=[[]]), "means must be numbers or null"),
     (changed(sha256="0" * 64), "checksum does not match.*remove the line"),
-    (changed(means=[[0.0], [1.0]]), "shapes"),
-    (changed(means=[[0.0], [1.0, 2.0]]), "all of the same length"),
-    (changed(means=[[1e999]]), "Infinity is not a number"),
+    (block(means=[[0.0], [1.0]]), "must have shape"),
+    (block(means=[[1e999]]), "Infinity is not a number"),
     (changed().replace("0.0", "1e999"), "1e999 is beyond the range of numbers"),
     (changed(weights=[0.5]), "sum 1"),
-    (changed(weights=[1e308, 1e308], means=[[0], [0]], variances=[[1], [1]]), "the sum inf"),
-    (changed(variances=[[-1.0]]), "non-negative"),
-    (changed(feature_names="x"), "list of strings"),
-    (changed(feature_names=["x", "y"]), "1 different strings"),
-    (json.dumps({k: v for k, v in GOOD.items() if k != "means"}), "lacks means"),
+    (changed(weights=[1e308, 1e308]), "components"),
+    (block(covariances=[[[-1.0]]]), "non-negative"),
+    (json.dumps({k: v for k, v in GOOD.items() if k != "blocks"}), "lacks blocks"),
     (changed(colour=1), "holds unknown keys: 'colour'"),
     (changed(fit=[]), "fit, the record of the fit, must be an object"),
 ]
@@ -99,7 +103,7 @@ def test_places_that_are_no_model(tmp_path, mixture):
         MomentSummary.load(tmp_path / "x.json")
 
 
-# -- version 2: joined columns ------------------------------------------------------------------
+# -- joined columns -----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -126,51 +130,47 @@ def test_joined_columns_come_back_bit_by_bit(joined, tmp_path):
     again.save(tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
     document = json.loads(path.read_text())
-    assert (document["version"], document["blocks"][0]["family"]) == (2, "gaussian")
+    assert (document["version"], document["blocks"][0]["family"]) == (4, "gaussian")
     with pytest.raises(ModelFileError, match=r"correlated within components.*Use Mixture\.load"):
         DiagonalMixture.load(path)
 
 
-def test_mixtures_without_joined_columns_are_written_as_before(tmp_path):
+def test_mixtures_without_joined_columns_are_diagonal(tmp_path):
     path = tmp_path / "model.json"
     mixture = Mixture([1.0], [[0.0, 1.0]], [[[1.0, 0.0], [0.0, 2.0]]])
     mixture.save(path)
-    assert json.loads(path.read_text())["version"] == 1
     assert isinstance(Mixture.load(path), DiagonalMixture)
     diagonal = DiagonalMixture(mixture.weights, mixture.means, mixture.variances)
     diagonal.save(tmp_path / "diagonal.json")
     assert (tmp_path / "diagonal.json").read_bytes() == path.read_bytes()
 
 
-BLOCK = {"columns": [0, 2], "family": "gaussian", "covariances": [[[1.0, 0.5], [0.5, 1.0]]]}
-JOINED = {**GOOD, "version": 2, "means": [[0.0] * 3], "variances": [[1.0] * 3], "blocks": [BLOCK]}
+PAIR = {"columns": [0, 2], "family": "gaussian", "means": [[0.0, 0.0]], "seen": None}
+PAIR["covariances"] = [[[1.0, 0.5], [0.5, 1.0]]]
+ALONE = {**BLOCK, "columns": [1]}
+JOINED = {**GOOD, "schema": {"columns": [COLUMN] * 3}, "blocks": [PAIR, ALONE]}
 
 
-def block(**changes):
-    return {"blocks": [{**BLOCK, **changes}]}
+def pair(**changes):
+    return {"blocks": [{**PAIR, **changes}, ALONE]}
 
 
 BAD_BLOCKS = [
-    ({"blocks": []}, "blocks must hold a block; without one, the version is 1"),
+    ({"blocks": []}, "must have at least one block"),
     ({"blocks": None}, "blocks must be a list"),
-    ({"blocks": [[0, 2]]}, "blocks must be an object"),
-    ({"blocks": [BLOCK, BLOCK]}, "must not overlap; column 0 is in blocks 0 and 1"),
-    ({"version": 1}, "holds unknown keys: 'blocks'"),
-    (block(columns=[0]), "two or more different numbers, ascending"),
-    (block(columns=[2, 0]), "two or more different numbers, ascending"),
-    (block(columns=[0, 3]), r"no column 3: blocks take numbers in 0…2"),
-    (block(columns=[-1, 2]), "blocks.columns is -1, out of range"),
-    (block(columns=["0", 2]), "blocks.columns must be an integer"),
-    (block(family="poisson"), "blocks.family must be 'gaussian'"),
-    (block(extra=1), "blocks holds unknown keys: 'extra'"),
-    (block(covariances=[[1.0, 0.5], [0.5, 1.0]]), "blocks.covariances must be lists of numbers"),
-    (block(covariances=[[[1.0, 0.5], [0.5]]]), "blocks.covariances must be lists of numbers"),
-    (block(covariances=[[[1.0]]]), "must be 1 matrices of 2 rows and 2 columns"),
-    (block(covariances=2 * BLOCK["covariances"]), "must be 1 matrices of 2 rows and 2 columns"),
-    (block(covariances=[[[1.0, 0.5], [0.4, 1.0]]]), "must be symmetric"),
-    (block(covariances=[[[2.0, 0.5], [0.5, 1.0]]]), "must have the variances on their diagonals"),
-    (block(covariances=[[[1.0, 1.5], [1.5, 1.0]]]), "positive semidefinite.*eigenvalue -0.5"),
-    ({"variances": [[1.0] * 2]}, "shapes"),
+    ({"blocks": [[0, 2]]}, "blocks must hold objects"),
+    ({"blocks": [PAIR, PAIR]}, "each once"),
+    (pair(columns=[0]), "covariances|means|shape"),
+    (pair(columns=[2, 0]), "in ascending order"),
+    (pair(columns=[0, 3]), "not all gaussian in the schema"),
+    (pair(columns=[-1, 2]), "blocks.columns is -1, out of range"),
+    (pair(columns=["0", 2]), "blocks.columns must be an integer"),
+    (pair(extra=1), "blocks holds unknown keys: 'extra'"),
+    (pair(covariances=[[1.0, 0.5], [0.5, 1.0]]), "blocks.covariances must be numbers or null"),
+    (pair(covariances=[[[1.0, 0.5], [0.5]]]), "blocks.covariances must be numbers or null"),
+    (pair(covariances=2 * PAIR["covariances"]), "shape"),
+    (pair(covariances=[[[1.0, 0.5], [0.4, 1.0]]]), "must be symmetric"),
+    (pair(covariances=[[[1.0, 1.5], [1.5, 1.0]]]), "positive semidefinite.*eigenvalue -0.5"),
 ]
 
 

@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import momentmix as mm
 from momentmix.errors import SummaryFileError
@@ -51,24 +50,13 @@ def test_a_small_shift_is_named():
     ("change", "expected"),
     [
         (lambda y: y * [1, 1, 1.3, 1], ("spread", "2")),
-        (lambda y: np.stack([y[:, 0], 0.5 * y[:, 0] + 0.75**0.5 * y[:, 1], *y.T[2:]], 1),
-         ("correlation", "0")),
-        (lambda y: np.column_stack([(np.exp(0.6 * y[:, 0]) - np.exp(0.18))
-         / np.sqrt((np.exp(0.36) - 1) * np.exp(0.36)), y[:, 1:]]), ("skewness", "0")),
+        (lambda y: y + np.array([0, 0.2, 0, 0]), ("mean", "1")),
     ],
 )  # fmt: skip
 def test_what_changed_is_named(change, expected):
     found = compare(rows_of(1, 5000), change(rows_of(2, 5000)))
-    assert [c for c in named(found) if c[0] != "kurtosis"] == [expected]
+    assert named(found) == [expected]
     assert found.differs()
-
-
-def test_another_spread_is_no_other_correlation():
-    """Even where one summary is much smaller."""
-    factor = [np.random.default_rng(s).standard_normal((n, 1)) for s, n in ((8, 900), (9, 50_000))]
-    x, y = rows_of(3, 900) + factor[0], rows_of(4, 50_000) + factor[1]
-    x[:, 0] *= 3
-    assert named(compare(x, y)) == [("spread", "0")]
 
 
 def test_the_same_rows_are_recognized(tmp_path):
@@ -84,105 +72,11 @@ def test_the_same_rows_are_recognized(tmp_path):
         assert note in found.notes[0]
 
 
-def test_two_values_at_another_distance():
-    rng = np.random.default_rng(0)
-    x, y = (np.column_stack([rng.random(N) < 0.5, rng.standard_normal(N)]) * 1.0 for _ in range(2))
-    assert named(compare(x, y)) == []
-    y[:, 0] = 1.1 * y[:, 0] - 0.05
-    assert named(compare(x, y)) == [("spread", "0")]
-
-
-# -- one row that dominates ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("value", "shift", "expected"),
-    [(1e6, 0.0, []), (1e6, 0.3, [("mean", "1")]), (-1e3, 0.3, [("mean", "1")])],
-)
-def test_a_column_is_compared_without_the_row_that_dominates_it(value, shift, expected):
+def test_one_row_far_away_hides_its_column_only():
     x, y = rows_of(1), rows_of(2)
-    y[:, 1] += shift
-    y[7, 1] = value
-    found = compare(x, y)
-    assert named(found) == expected
-    assert found.unjudged == ()
-    assert "one row dominates column '1' in the second summary (values from" in found.notes[0]
-    assert "compared without it" in found.notes[0]
-    cut = np.delete(x[:, 1], (x[:, 1].argmax if value > 0 else x[:, 1].argmin)())
-    rest = np.delete(y[:, 1], 7)
-    mean = found.columns[1].change("mean")
-    assert (mean.first, mean.second) == pytest.approx((cut.mean(), rest.mean()), rel=1e-6)
-    assert mean.p_value == pytest.approx(stats.ttest_ind(cut, rest).pvalue, rel=1e-4)
-    wide = found.columns[1].change("range")
-    assert (wide.first, wide.second) == pytest.approx((np.ptp(x[:, 1]), np.ptp(y[:, 1])))
-    assert all("1" not in (pair.column, pair.other) for pair in found.pairs)
-    others = compare(np.delete(x, 1, 1), np.delete(y, 1, 1))
-    for name, test in others.tests.items():
-        assert found.tests[name].p_value == pytest.approx(test.p_value, rel=1e-9)
-
-
-def test_a_row_too_far_away_is_said():
-    x, y = rows_of(1), rows_of(2)
-    y[:, 1] += 1
-    y[7, 1] = 1e9
-    found = compare(x, y)
-    assert found.unjudged == ("1",)
-    assert not found.differs()
-    assert "Not judged: '1', where one row dominates." in str(found).splitlines()[0]
-    assert "cannot be judged. Summarize the other rows." in found.notes[0]
-    positive = [np.abs(rows) for rows in (x, y)]
-    assert "judged. Take the logarithm (family log), or" in compare(*positive).notes[0]
-    assert "not judged" in found._repr_html_()
-    assert "cannot be judged" in found._repr_html_()
-    document = found.to_dict()
-    assert document["unjudged"] == ["1"]
-    assert document["columns"][1]["changes"][0]["p_value"] is None
-    logs = mm.summarize({"a": np.exp(x[:, 1])}, families={"a": "log"})
-    other = mm.summarize({"a": np.append(np.exp(x[:, 0]), 1e300)}, families=logs.schema)
-    note = mm.compare(logs, other).notes[0]
-    assert "Forget the row" in note
-    assert "(logarithms from -3.2" in note
-
-
-def test_the_row_of_a_weighted_summary_stays():
-    weights, far = np.random.default_rng(0).random(N), np.append(rows_of(1), [[0, 1e5, 0, 0]], 0)
-    heavy = mm.summarize(far, sample_weight=np.append(weights, 1))
-    assert mm.compare(heavy, mm.summarize(rows_of(2))).unjudged == ("1",)  # its weight is not known
-
-
-def test_few_rows_far_away_are_said():
-    x, y = rows_of(1), rows_of(2)
-    y[:5, 1] = 1e6
-    found = compare(x, y)
-    assert "about 5 rows have most of the variance of column '1'" in found.notes[0]
-    assert found.columns[1].change("range").effect > 10
-    y[:200, 1] = rows_of(3)[:200, 1] * 100  # many rows: the range is named, and the spread
-    found = compare(x, y)
-    assert "the range of column '1' is another" in found.notes[0]
-    assert ("spread", "1") in named(found)
-
-
-@pytest.mark.parametrize("shift", [100.0, -1e4, 1e6])
-def test_a_missing_cell_is_no_row_that_dominates(shift):
-    """Missing cells are 0 in the sums, which here lies far from all values."""
-    tables = [{"a": rows_of(s)[:, 0], "b": rows_of(s)[:, 1]} for s in (1, 2)]
-    for table in tables:
-        table["a"][::9] = np.nan
-    first = mm.summarize(tables[0], missing="model")
-    tables[1]["a"] += shift
-    found = mm.compare(first, mm.summarize(tables[1], missing="model", families=first.schema))
-    assert named(found) == [("mean", "a")]
-    assert found.notes == ()
-    assert found.columns[0].change("range") is None
-
-
-def test_the_range_of_rows_that_are_gone_is_not_compared():
-    x, y = rows_of(1), rows_of(2)
-    y[7] *= 1e3
-    forgotten = mm.summarize(y, 2).forget(y[7:8])
-    found = mm.compare(mm.summarize(x, 2), forgotten)
-    assert not any("range" in note for note in found.notes)
-    assert all(column.change("range") is None for column in found.columns)
+    y[:, 2] += 0.3
+    y[7, 1] = 1e6
+    assert named(compare(x, y)) == [("mean", "2")]
 
 
 # -- columns that do not vary -------------------------------------------------------------------
@@ -192,9 +86,7 @@ def test_constant_columns():
     x, y = rows_of(1), rows_of(2)
     plain = compare(np.delete(x, 2, 1), np.delete(y, 2, 1))
     x[:, 2] = y[:, 2] = 5
-    found = compare(x, y)
-    for name in found.tests:
-        assert found.tests[name].p_value == pytest.approx(plain.tests[name].p_value, rel=1e-9)
+    assert compare(x, y).p_value == pytest.approx(plain.p_value, rel=1e-9)
     y[:, 2] = 7
     assert named(compare(x, y)) == [("mean", "2")]
     assert compare(x, y).p_value == 0
@@ -218,20 +110,6 @@ def test_nothing_that_varies():
     assert not found.differs()
     assert "not judged" in found._repr_html_()
     assert not compare(1e-318 * rows_of(1), 1e-318 * rows_of(2)).differs(1e-6)
-
-
-def test_copies_and_sums_of_columns():
-    def wide(rows):
-        return np.column_stack([rows, 2 * rows[:, 0], rows[:, 0] + rows[:, 1]])
-
-    x, y = rows_of(3), rows_of(4)
-    found, plain = compare(wide(x), wide(y)), compare(x, y)
-    for name in plain.tests:
-        assert found.tests[name].n_tested == plain.tests[name].n_tested
-        assert found.tests[name].p_value == pytest.approx(plain.tests[name].p_value, rel=1e-4)
-    moved = wide(y)
-    moved[:, 5] += 0.1
-    assert compare(wide(x), moved).p_value == 0
 
 
 @pytest.mark.parametrize("d", [1, 2, 3])
@@ -260,17 +138,9 @@ def test_gaps_in_one_table_only():
     assert found.columns[0].change("missing").effect == pytest.approx(100 / N)
 
 
-@pytest.mark.parametrize(
-    ("order", "tests", "note"),
-    [(1, [], "needs all moments of degree 4"), (3, ["means"], "order 4 or more"),
-     (4, ["means", "second moments"], None)],
-)  # fmt: skip
-def test_low_orders_say_what_is_not_tested(order, tests, note):
-    found = compare(rows_of(1), rows_of(2) * [1, 1.3, 1, 1], order=order)
-    assert list(found.tests) == tests
+def test_orders_may_differ():
+    found = mm.compare(mm.summarize(rows_of(1), 1), mm.summarize(rows_of(2) * [1, 1.3, 1, 1], 4))
     assert named(found) == [("spread", "1")]
-    assert note is None or note in found.notes[0]
-    assert bool(found.pairs) == (order == 4)
 
 
 @pytest.mark.parametrize("n", [1, 3, 10, 30])
@@ -278,7 +148,7 @@ def test_few_rows(n):
     found = compare(rows_of(1, n), rows_of(2, n))
     assert not found.differs(0.01)
     assert np.isnan(found.columns[0].change("mean").low) == (n < 8)
-    assert "nothing is tested" in str(found) if n < 8 else "rows are too few" in str(found)
+    assert ("nothing is tested" in str(found)) == (n < 8)
 
 
 # -- errors -------------------------------------------------------------------------------------
@@ -292,7 +162,6 @@ def frame(**columns):
     ("second", "message"),
     [
         (lambda: mm.summarize(frame(a=1, c=2)), "only in the first: 'b'; only in the second: 'c'"),
-        (lambda: mm.summarize(frame(a=1, b=2), order=1), r"Cut both with truncate\(1, 0\)"),
         (lambda: mm.summarize({"a": rows_of(1)[:, 0] > 0, "b": rows_of(2)[:, 0]}),
          "a column must have one family"),
         (lambda: mm.summarize(rows_of(1, d=3)), "tables must have the same columns"),
@@ -355,7 +224,7 @@ def test_a_comparison_is_shown():
     assert repr(found).startswith("Comparison(1,500 and 1,500 rows, 3 columns, p_value=")
     lines = str(found).splitlines()
     assert lines[0] == "1,500 and 1,500 rows differ (p < 0.0001, level 0.05; 1 change named)."
-    assert lines[5].split()[0] == "<b>"  # the largest effect first
+    assert lines[4].split()[0] == "<b>"  # the largest effect first
     assert "yes=True" in str(found)
     html = found._repr_html_()
     assert "&lt;b&gt;" in html

@@ -1,4 +1,4 @@
-"""Weights, intervals, the test of a group and the prior, against closed forms and simulation."""
+"""Weights, intervals and the test of a group, against closed forms and simulation."""
 
 from math import inf
 
@@ -142,25 +142,3 @@ def test_wide_tables_keep_single_columns_first():
     powers = conditions.slot_exponents.sum(axis=1)
     for degree in (1, 2, 3):
         assert ((used == 1) & (powers == degree)).sum() == 40
-
-
-def test_the_spread_of_groups_is_found():
-    center = np.array([0.5, 0.3, 0.2])
-    wanted = np.random.default_rng(6).dirichlet(15.0 * center, 150)
-    prior = mm.track(mixture(), cube_of(wanted, 400), model_rows=inf, prior="whole").prior
-    assert prior.center == pytest.approx(center, abs=0.05)
-    assert 0.6 < prior.spread * (15.0 + 1) < 1.7
-    assert prior.n_rows == pytest.approx(1 / prior.spread - 1)
-
-
-def test_small_groups_gain_and_large_ones_stay():
-    sizes = np.array([40] * 60 + [50_000] * 3)
-    wanted = np.random.default_rng(7).dirichlet([30.0, 18.0, 12.0], 63)
-    cube, small = cube_of(wanted, sizes), sizes < 100
-    alone, whole = (mm.track(mixture(), cube, model_rows=inf, prior=p) for p in (None, "whole"))
-    errors = [np.sqrt(((t.weights - wanted)[small] ** 2).mean()) for t in (alone, whole)]
-    assert errors[1] < 0.85 * errors[0]
-    assert whole.weights.sum(axis=1) == pytest.approx(1.0)
-    assert np.abs(whole.weights - alone.weights)[~small].max() < 0.003
-    assert ((whole.low <= wanted) & (wanted <= whole.high))[small].mean() > 0.88
-    assert (whole.p_value == alone.p_value)[~small].all()

@@ -208,12 +208,9 @@ def changed(data, **changes):
     return body + sha256(body).digest()
 
 
-def test_versions_of_files(tmp_path):
+def test_files_keep_the_schema(tmp_path):
     summary().save(tmp_path / "a.mms")
-    data = (tmp_path / "a.mms").read_bytes()
-    assert data[8] == 3
     assert MomentSummary.load(tmp_path / "a.mms").schema == summary().schema
-    assert mm.summarize(np.eye(3), 2).to_bytes()[8] == 2
     empty = MomentSummary(7, 3, schema=summary().schema)
     assert MomentSummary.from_bytes(empty.to_bytes()).update(TABLE).n_rows == 6
 
@@ -227,7 +224,7 @@ def test_impossible_schemas_are_refused():
         with pytest.raises(SummaryFileError, match=match):
             MomentSummary.from_bytes(changed(data, schema=schema, **changes))
 
-    refused("schema must be an object", None)
+    refused("schema must be an object", [])
     refused("other features", Schema(good.columns[:2]).to_dict())
     refused("other features", Schema((*good.columns, Column("x"))).to_dict())
     refused("feature_names must be those", good.with_column(0, name="years").to_dict())

@@ -30,7 +30,6 @@ READS = {
     "equal": lambda s: s == started("b"),
     "truncate": lambda s: s.truncate(2),
     "select": lambda s: s.select([2, 1, 0]),
-    "recenter": lambda s: s.recenter(0.0),
     "moments": lambda s: (s.moments(), s.cost),
     "fit": lambda s: fit(s, 1),
     "paper": lambda s: fit(s, 1, method="paper"),
@@ -149,7 +148,6 @@ def test_copies_that_took_other_rows_are_told_apart():
     [
         lambda s: s.truncate(2),
         lambda s: s.select([3, 0, 2]),
-        lambda s: s.recenter(7.0),
     ],
 )
 def test_versions_survive_a_change_of_what_is_kept(changed):

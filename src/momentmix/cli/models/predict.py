@@ -49,7 +49,7 @@ def options_of(read_options: ReadOptions, path: str, may_drop: bool = False) -> 
         record = read_model(path)["fit"]
         found = record["certificate"]["findings"]
         at_random = any(finding["name"] == "missing-at-random" for finding in found)
-        drops = may_drop and record.get("options", {}).get("missing") == "drop"
+        drops = may_drop and (record["options"] or {}).get("missing") == "drop"
     except (AttributeError, KeyError, TypeError):  # no record of a fit, or a damaged one
         return read_options
     if at_random or drops:

@@ -23,7 +23,6 @@ from momentmix.wording import plural
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
 
-
 DIFFERS = 4  # exit code
 
 

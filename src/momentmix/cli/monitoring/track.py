@@ -41,7 +41,7 @@ def track_command(
 
     CUBE is a file of `momentmix summarize --by`. Shares have intervals, and each group a test
     whether the components of the model still fit it. Below the table stand the shares that
-    changed, and the columns that moved in groups that do not fit.
+    changed, and the groups that do not fit.
     """
     from momentmix.cli.cubes import load_groups
     from momentmix.monitoring.track import track

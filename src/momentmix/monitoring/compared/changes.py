@@ -13,17 +13,15 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.families.column import Level
 from momentmix.findings.finding import WARNING, Finding, found
-from momentmix.monitoring.compared.side import Side, common_spread, polynomial_variance
+from momentmix.monitoring.compared.side import Side, common_spread
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
 from momentmix.summary.summary import MomentSummary
 
-SHAPES = ("skewness", "kurtosis")
 _NORMAL = 1.959963984540054  # of 95 % intervals
 _LEAST_CURVATURE = 25  # rows · (kurtosis − 1); below, the spread follows from the mean (0 and 1)
 LEAST_ROWS = 8  # with fewer nothing is tested
 _SAME_CONSTANT = 1e-12  # of a constant's size
 _LEAST_NUMBER = 1e-300  # the spread of smaller numbers is not known
-_TWO_VALUES = 1e-9  # Pearson's kurtosis − skewness² − 1 is 0 for two values only
 
 
 @dataclass(frozen=True)
@@ -32,31 +30,27 @@ class Change:
 
     Attributes
     ----------
-    what : {"mean", "spread", "skewness", "kurtosis", "range", "share", "missing", "correlation"}
+    what : {"mean", "spread", "share", "missing"}
     column : str
-    other : str or None
-        The other column of a correlation.
     level : str, int or bool, or None
         The level that a share is of.
     first, second : float
         The numbers, in the units of the data.
     effect : float
         Size of the change: of a mean the difference in common standard deviations, of a spread the
-        logarithm of the ratio of standard deviations, of a range that of the ranges, else the
-        difference.
+        logarithm of the ratio of standard deviations, else the difference.
     low, high : float
         95 % interval of the effect; NaN if it is not known.
     p_value : float
         Of this change alone; NaN if it cannot be tested.
     corrected : float
-        p-value corrected for the number of tests, and not below that of all together.
+        p-value corrected for the number of tests, by Holm.
     transform : str or None
         "log" or "log1p" where the numbers are of logarithms of the column.
     """
 
     what: str
     column: str
-    other: str | None
     level: Level | None
     first: float
     second: float
@@ -92,9 +86,8 @@ class Change:
     @property
     def finding(self) -> Finding:
         """The change as a finding."""
-        columns = [self.column] if self.other is None else [self.column, self.other]
         return found(
-            WARNING, f"{self.what}-changed", columns, first=self.first, second=self.second,
+            WARNING, f"{self.what}-changed", [self.column], first=self.first, second=self.second,
             effect=self.effect, level=self.level, transform=self.transform, p_value=self.corrected,
         )  # fmt: skip
 
@@ -122,27 +115,27 @@ class ColumnTests:
         for side in self.sides:
             side.use_units(spread)
         self._enough = np.minimum(a.n_seen, b.n_seen) >= LEAST_ROWS
-        self.varies: NDArray[np.bool_] = (spread > 0) & self._enough
+        self._varies: NDArray[np.bool_] = (spread > 0) & self._enough
         total = a.n_seen + b.n_seen
         self._weights = a.n_seen / total, b.n_seen / total
 
-    def common(self, left: Float, right: Float) -> Float:
+    def _common(self, left: Float, right: Float) -> Float:
         """The mean of two numbers by rows."""
         return np.asarray(self._weights[0] * left + self._weights[1] * right)
 
     def _estimate(self, effect: Float, variances: tuple[Float, Float], p: Float) -> ChangeEstimate:
         left, right = variances[0] / self.a.n_seen, variances[1] / self.b.n_seen
         error = np.where(self._enough, np.sqrt(left + right), nan)
-        return ChangeEstimate(effect, error, np.where(self.varies, p, nan))
+        return ChangeEstimate(effect, error, np.where(self._varies, p, nan))
 
     def _p(self, change: Float, left: Float, right: Float) -> Float:
         return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
 
     @cached_property
-    def common_kurtosis(self) -> Float:
+    def _common_kurtosis(self) -> Float:
         """Fourth moments over squared variances, of both together; NaN if not kept."""
         a, b = self.a.central, self.b.central
-        return np.asarray(self.common(a[4], b[4]) / self.common(a[2], b[2]) ** 2)
+        return np.asarray(self._common(a[4], b[4]) / self._common(a[2], b[2]) ** 2)
 
     @cached_property
     def means(self) -> ChangeEstimate:
@@ -151,7 +144,7 @@ class ColumnTests:
         effect = np.where(change == 0, 0.0, change / self.spread)
         left, right = self.a.central[2], self.b.central[2]
         n_a, n_b = self.a.n_seen, self.b.n_seen
-        chance = by_chance(1, self.common_kurtosis, np.minimum(n_a, n_b))
+        chance = by_chance(self._common_kurtosis, np.minimum(n_a, n_b))
         p = two_sided(effect, left, right, n_a, n_b, chance)
         found = self._estimate(effect, (left, right), p)
         size = np.abs(self.a.location) + np.abs(self.b.location)
@@ -167,7 +160,7 @@ class ColumnTests:
         effect = np.log(self.b.deviation / self.a.deviation)
         relative = own[0] / (4 * a[2] ** 2), own[1] / (4 * b[2] ** 2)
         p = self._p(b[2] - a[2], own[0], own[1])
-        p = np.where(self._two_values, np.where(self._other_values, 0.0, nan), p)
+        p = np.where(self._two_values, nan, p)
         return self._estimate(effect, relative, p)
 
     @cached_property
@@ -175,62 +168,7 @@ class ColumnTests:
         """Whether all else follows from the mean, as for 0 and 1 in half of the rows each."""
         n = np.minimum(self.a.n_seen, self.b.n_seen)
         own = (x[4] - x[2] ** 2 for x in (self.a.central, self.b.central))
-        return np.asarray(n * self.common(*own) < _LEAST_CURVATURE)
-
-    @cached_property
-    def _other_values(self) -> NDArray[np.bool_]:
-        """Whether both have two values, at another distance: 0 and 1, then 0 and 2."""
-        sides = self.sides
-        two = [s.central[4] * s.central[2] - s.central[3] ** 2 - s.central[2] ** 3 for s in sides]
-        apart = [s.bounds[1] - s.bounds[0] for s in sides]
-        other = np.abs(apart[1] - apart[0]) > _TWO_VALUES * np.maximum(*apart)
-        exact = [s.counts_rows & s.attained.all(axis=0) for s in sides]
-        return np.asarray(exact[0] & exact[1] & other & (np.maximum(*np.abs(two)) < _TWO_VALUES))
-
-    @cached_property
-    def shapes(self) -> dict[str, tuple[Float, Float, ChangeEstimate]]:
-        """Skewness and excess kurtosis of both, and differences."""
-        return {"skewness": self._shape(3), "kurtosis": self._shape(4)}
-
-    def _shape(self, t: int) -> tuple[Float, Float, ChangeEstimate]:
-        """Moments of order t over powers of the variance, tested at common and at own spreads."""
-        # The noise of the kurtosis needs the eighth power, which summaries do not keep: its bound
-        # makes errors and p-values too large rather than too small.
-        a, b = self.a.central, self.b.central
-        values, own, score, common = [], [], [], self.common(a[t], b[t])
-        for side in self.sides:
-            x = powers = side.central
-            if t == 4:  # of w⁷ nothing is needed
-                powers = np.vstack([x, np.zeros_like(common), _eighth_moment(side, self.spread)])
-            values.append(x[t] / x[2] ** (t / 2))
-            own.append(_shape_variance(t, powers, x[2], values[-1]))
-            score.append(_shape_variance(t, powers, np.ones_like(common), common))
-        change = (b[t] - a[t]) - t / 2 * common * (b[2] - a[2])
-        effect = values[1] - values[0]
-        p = np.maximum(self._p(effect, *own), self._p(change, *score))
-        p = np.where(self._two_values, nan, p) if t == 4 else p
-        normal = 3 if t == 4 else 0
-        return values[0] - normal, values[1] - normal, self._estimate(effect, (own[0], own[1]), p)
-
-
-def _shape_variance(t: int, central: Float, unit: Float, shape: Float) -> Float:
-    """Variance of what a row adds to the moment of order t over unit^(t/2)."""
-    one = np.ones_like(unit)
-    factors = [-t * central[t - 1], -t / 2 * shape * unit ** (t / 2 - 1), *[0 * one] * (t - 3), one]
-    return polynomial_variance([x / unit ** (t / 2) for x in factors], central)
-
-
-def _eighth_moment(side: Side, spread: Float) -> Float:
-    """Upper bound of E w⁸ from the moments up to 6 and the largest w² = R².
-
-    For t = w² in [0, R²] and any s, t (t − s)² (R² − t) ≥ 0; its mean bounds that of t⁴, and the
-    best s is taken.
-    """
-    most = (side.reach / spread) ** 2
-    two, four, six = side.central[2], side.central[4], side.central[6]
-    s = np.maximum(most * four - six, 0.0) / np.maximum(most * two - four, 1e-300)
-    bound = (most + 2 * s) * six - (s * s + 2 * s * most) * four + s * s * most * two
-    return np.asarray(np.clip(bound, four * four, most * six))
+        return np.asarray(n * self._common(*own) < _LEAST_CURVATURE)
 
 
 def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
@@ -244,10 +182,9 @@ def column_changes(tests: ColumnTests, column: int, name: str) -> list[Change]:
         numbers = {
             "mean": (a.location, b.location, tests.means),
             "spread": (a.deviation, b.deviation, tests.spreads),
-            **tests.shapes,
         }
         changes = [
-            tested.of(first, Change(what, name, None, None, float(x[first]), float(y[first]), nan))
+            tested.of(first, Change(what, name, None, float(x[first]), float(y[first]), nan))
             for what, (x, y, tested) in numbers.items()
         ]
     if a.schema.columns[column].has_missing or b.schema.columns[column].has_missing:
@@ -276,5 +213,5 @@ def _share(
     n_left, n_right = (np.array([x]) for x in n)
     error = np.sqrt(left * (1 - left) / n_left + right * (1 - right) / n_right)
     p = share_test(left, right, n_left, n_right)
-    change = Change(what, name, None, level, float(left[0]), float(right[0]), nan)
+    change = Change(what, name, level, float(left[0]), float(right[0]), nan)
     return ChangeEstimate(right - left, error, p).of(0, change)

@@ -29,7 +29,6 @@ from momentmix.summary.exact.plausibility import impossible
 from momentmix.summary.exact.schemas import about_means, alike_all
 from momentmix.summary.exact.totals import (
     Mark,
-    PartSums,
     Totals,
     bits_between,
     empty,
@@ -60,57 +59,39 @@ def combine(*parts: Totals) -> Totals:
     filled = [part for part in parts if part.shards]
     if len(filled) < 2:
         return recentered(max(parts, key=lambda t: (bool(t.shards), t.layout.high)))
-    return combine_stack(_stacked(_common(filled)))
-
-
-def combine_stack(stack: PartSums) -> Totals:
-    """`combine` for parts of one schema with the same sections and different shards."""
-    layout, reach = stack.together["layout"], stack.together["reach"]
-    units = np.fmin.reduce(stack.exponents, axis=0)
+    alike = _common(filled)
+    layout, reach = alike[0].layout, tuple(map(min, *(part.reach for part in alike)))
+    own = np.array([part.exponents for part in alike], dtype=np.float64)  # None is NaN: neutral
+    units = np.fmin.reduce(own, axis=0)
     exponents = tuple([None if np.isnan(e) else int(e) for e in units])
-    bits = np.nan_to_num(stack.exponents - units).astype(np.int64)
-    shifts = stack.shifts << bits
-    parts = [words[:, : layout.n_features + 1] for words in stack.words]  # Σ w, Σ w z_j
-    heads = [python_integers(x.reshape(-1, x.shape[2])).reshape(x.shape[:2]) for x in parts]
-    weights, first = np.split(np.concatenate(heads), [1], axis=1)
+    bits = np.nan_to_num(own - units).astype(np.int64)
+    shifts = np.array([part.shifts for part in alike], dtype=object) << bits
+    heads = [python_integers(part.sums.words[: layout.n_features + 1]) for part in alike]
+    weights, first = np.split(np.array(heads), [1], axis=1)  # Σ w, Σ w z_j
     sums = (shifts * weights + (first << bits)).sum(axis=0)
     centers = mean_shifts(sums.tolist(), int(weights.sum()), exponents)
-    ends = np.cumsum([len(words) for words in stack.words])[:-1]
     deltas = np.array(centers, dtype=object) - shifts
-    columns = zip(stack.words, np.split(bits, ends), np.split(deltas, ends), strict=True)
-    moved = total(layout, [Reframed(*frame) for frame in columns])
+    frames = zip(alike, bits[:, None], deltas[:, None], strict=True)
+    moved = total(layout, [Reframed(part.sums.words[None], *frame) for part, *frame in frames])
     union = Totals(
+        layout=layout,
+        schema=alike[0].schema,
         exponents=exponents,
         shifts=centers,
         sums=moved.without(absent_places(layout, reach)),
-        shards=frozenset(stack.shards),
-        **stack.together,
+        reach=reach,
+        weight_squares=sum(part.weight_squares for part in alike),
+        n_rows=sum(part.n_rows for part in alike),
+        minimum=np.min([part.minimum for part in alike], axis=0),
+        maximum=np.max([part.maximum for part in alike], axis=0),
+        exact_bounds=all(part.exact_bounds for part in alike),
+        shards=frozenset(shard for part in alike for shard in part.shards),
+        n_forgotten=sum(part.n_forgotten for part in alike),
+        marks={shard: mark for part in alike for shard, mark in part.known_marks.items()},
+        origins={shard: origin for part in alike for shard, origin in part.origins.items()},
+        forgotten={shard: mark for part in alike for shard, mark in part.forgotten.items()},
     )
     return union if union.schema is None else recentered(about_means(union))
-
-
-def _stacked(parts: Sequence[Totals]) -> PartSums:
-    together = {
-        "layout": parts[0].layout,
-        "schema": parts[0].schema,
-        "reach": tuple(map(min, *(part.reach for part in parts))),
-        "weight_squares": sum(part.weight_squares for part in parts),
-        "n_rows": sum(part.n_rows for part in parts),
-        "minimum": np.min([part.minimum for part in parts], axis=0),
-        "maximum": np.max([part.maximum for part in parts], axis=0),
-        "exact_bounds": all(part.exact_bounds for part in parts),
-        "n_forgotten": sum(part.n_forgotten for part in parts),
-        "marks": {shard: mark for part in parts for shard, mark in part.known_marks.items()},
-        "origins": {shard: origin for part in parts for shard, origin in part.origins.items()},
-        "forgotten": {x: mark for part in parts for x, mark in part.known_forgotten.items()},
-    }
-    return PartSums(
-        [part.sums.words[None] for part in parts],
-        np.array([part.exponents for part in parts], dtype=np.float64),  # None is NaN
-        np.array([part.shifts for part in parts], dtype=object),
-        [shard for part in parts for shard in part.shards],
-        together,
-    )
 
 
 def _common(parts: Sequence[Totals]) -> list[Totals]:
@@ -148,7 +129,7 @@ def remove(whole: Totals, part: Totals) -> Totals:
         forgotten={},
     )
     if rest.n_forgotten:  # else what was forgotten went with the other one
-        rest = replace(rest, forgotten=_of_shards(whole.known_forgotten, shards))
+        rest = replace(rest, forgotten=_of_shards(whole.forgotten, shards))
     # Rows and weight are left exactly if shards are, and nothing else otherwise.
     is_empty = not rest.n_rows and not rest.sums.words.any()
     is_plausible = rest.n_rows > 0 and rest.weight > 0 if shards else is_empty
@@ -346,7 +327,7 @@ def _check_versions(whole: Totals, part: Totals) -> None:
 def _check_forgotten(whole: Totals, part: Totals) -> None:
     """Refuse to subtract a shard whose rows may be among the rows forgotten in one sum."""
     span = whole.maximum - whole.minimum
-    left, right = whole.known_forgotten, part.known_forgotten
+    left, right = whole.forgotten, part.forgotten
     nothing = Mark(0, 0.0, np.zeros(whole.layout.n_features))
     pairs = {x: (left.get(x, nothing), right.get(x, nothing)) for x in part.shards}
     shards = _sorted(frozenset(x for x, pair in pairs.items() if not _alike(*pair, span)))

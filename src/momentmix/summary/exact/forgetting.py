@@ -64,7 +64,7 @@ def forget(totals: Totals, rows: Totals) -> Totals:
 
 def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
     """Marks of forgotten rows with each shard of the sums, since their own shard is unknown."""
-    before = totals.known_forgotten
+    before = totals.forgotten
     if not rows.weight:
         return before
     lost = reduce(Mark.plus, rows.known_marks.values())
@@ -74,8 +74,6 @@ def _forgotten(totals: Totals, rows: Totals) -> Mapping[bytes, Mark]:
 def _trusted_reach(rest: Totals, lost: Totals) -> tuple[int, ...]:
     """The reach of what is left, without the powers that hold few true digits (`_check_digits`)."""
     reach, weight = list(rest.reach), rest.weight
-    if not rest.layout.high:
-        return rest.reach
     for p in (6, 4):  # an odd power is as bad as the even one above it
         place = rest.layout.section("power", p).place
         for j, (t, left) in enumerate(zip(lost.sums[place], rest.sums[place], strict=True)):

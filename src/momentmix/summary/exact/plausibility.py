@@ -117,10 +117,10 @@ def _impossible_features(totals: Totals) -> str | None:
     """Compare means, variances and powers of each feature with its bounds."""
     # Distances from the shift are exact, and then float64, as parts of the largest power of two.
     # Powers of less than 2^−6 units are mostly rounding to the quantum, and not compared.
-    weight, d, powers = totals.weight, totals.layout.n_features, list[int]()
-    if totals.layout.high:  # Σ w z_j^p, p = 3 … 6, one section after the other
-        first = totals.layout.section("power", POWER_DEGREES[0]).start
-        powers = totals.sums[first : first + len(POWER_DEGREES) * d].tolist()
+    weight, d = totals.weight, totals.layout.n_features
+    # Σ w z_j^p, p = 3 … 6, one section after the other
+    first = totals.layout.section("power", POWER_DEGREES[0]).start
+    powers = totals.sums[first : first + len(POWER_DEGREES) * d].tolist()
     columns = zip(totals.exponents, totals.shifts, totals.first, totals.second, strict=True)
     ends = zip(*(side.tolist() for side in totals.bounds), strict=True)
     for j, ((e, k, s, t), (a, b)) in enumerate(zip(columns, ends, strict=True)):

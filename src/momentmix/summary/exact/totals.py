@@ -30,9 +30,8 @@ from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
@@ -87,20 +86,11 @@ class Totals:
     @property
     def known_marks(self) -> Mapping[bytes, Mark]:
         """The marks by shard id, as far as they are known."""
-        # Files of version 1 do not store them: that of a single shard is in its sums.
+        # That of a single shard is in its sums.
         if self.marks or len(self.shards) != 1 or self.n_forgotten:
             return self.marks
         (shard,) = self.shards
         return {shard: Mark(self.n_rows, self.sum_weights, self._mark_mean)}
-
-    @property
-    def known_forgotten(self) -> Mapping[bytes, Mark]:
-        """The rows forgotten from sums with each shard, whosever rows they were."""
-        if self.forgotten or not self.n_forgotten:
-            return self.forgotten
-        # Files of versions 1 to 3 store the number of all rows only.
-        unknown = Mark(self.n_forgotten, 0.0, np.zeros(self.layout.n_features))
-        return dict.fromkeys(self.shards, unknown)
 
     @cached_property
     def weight(self) -> int:
@@ -151,16 +141,6 @@ class Totals:
             low[value] = min(low[value] - center, 0.0 if some else np.inf)
             high[value] = max(high[value] - center, 0.0 if some else -np.inf)
         return low, high
-
-
-class PartSums(NamedTuple):
-    """Parts of one layout and schema, each with its own units, and what they have together."""
-
-    words: Sequence[Int]  # (n, n_entries, n_words) of n parts, one block after the other
-    exponents: Float  # (n_parts, n_features); NaN: neutral
-    shifts: NDArray[np.object_]  # the same shape
-    shards: Sequence[bytes]
-    together: Mapping[str, Any]  # the other fields of `Totals`
 
 
 def centered(schema: Schema | None) -> list[tuple[int, int, float]]:

@@ -116,9 +116,6 @@ def test_a_column_that_is_missing_in_all_rows(make):
     np.testing.assert_allclose(
         found, mixture.select("acd").log_prob(rows[:, [0, 2, 3]]), rtol=1e-11
     )
-    known = {"a": columns["a"], "b": [None] * 5}
-    expected = mixture.predict_columns(rows[:, [0]], ["a"])
-    np.testing.assert_allclose(mixture.predict_columns(make(known)), expected[:, 1:], rtol=1e-11)
 
 
 def test_infinite_numbers_have_no_density():
@@ -174,7 +171,7 @@ def test_unseen_levels_are_left_out(column, value, values):
     np.testing.assert_array_equal(mixture.predict_proba(row, unseen="missing"), shares)
     np.testing.assert_array_equal(mixture.score_samples(row, unseen="missing"), found)
     assert mixture.predict(row, unseen="missing")[0] == shares[0].argmax()
-    for use in (mixture.log_prob, mixture.predict, mixture.predict_proba, mixture.impute):
+    for use in (mixture.log_prob, mixture.predict, mixture.predict_proba):
         with pytest.raises(InputError, match=rf"'{column}'\) must hold its levels.*unseen='mis"):
             use(row)
 
@@ -197,23 +194,11 @@ def test_nothing_but_unseen_levels():
     np.testing.assert_allclose(shares[2], [0.25, 0.75], rtol=1e-14)
 
 
-def test_unseen_levels_are_filled():
-    mixture = all_families()
-    row, gap = cells(plan="platinum", smokes="?"), cells(plan="platinum", smokes=None)
-    filled = mixture.impute(row, unseen="missing")
-    shares = mixture.predict_proba(gap, unseen="missing")[0]
-    assert filled["plan"][0] == PLANS[(shares @ mixture.blocks[3].probabilities).argmax()]
-    assert filled["smokes"][0] == (
-        "yes" if shares @ mixture.blocks[1].probabilities > 0.5 else "no"
-    )
-    assert filled["age"][0] == 40.0
-
-
 @pytest.mark.parametrize("make", [diagonal, all_families])
 def test_bad_words_for_unseen_levels(make):
     mixture = make()
     rows = mixture.sample(3, random_state=0)[0]
-    for use in (mixture.predict, mixture.impute):
+    for use in (mixture.predict,):
         with pytest.raises(InputError, match="unseen must be 'error' or 'missing'; got 'drop'"):
             use(rows, unseen="drop")
 

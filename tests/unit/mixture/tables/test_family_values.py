@@ -337,19 +337,6 @@ def test_parts_keep_what_is_seen():
     assert (given.seen == SEEN[:, 1:]).all()
 
 
-def test_cells_are_filled_from_their_block():
-    filled = joined().impute({"a": [51.0], "b": [49.0], "c": [None], "smokes": ["no"]})
-    joint = expected_joint(np.array([[51.0, 49.0, np.nan]]), [False])[0]
-    shares = np.exp(joint - np.logaddexp.reduce(joint))
-    means = [
-        MEANS[i, 2]
-        + COVARIANCES[i, 2, :2]
-        @ np.linalg.solve(COVARIANCES[i, :2, :2], np.array([51.0, 49.0]) - MEANS[i, :2])
-        for i in range(2)
-    ]
-    assert filled["c"][0] == pytest.approx(shares @ means)
-
-
 def test_component_that_never_sees_a_column_has_nan(tmp_path):
     means, covariances, seen = MEANS.copy(), COVARIANCES.copy(), SEEN.copy()
     means[0, 0], covariances[0, 0], covariances[0, :, 0], seen[0, 0] = np.nan, np.nan, np.nan, 0.0
