@@ -19,14 +19,9 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.datasets import example_table as example_table
     from momentmix.errors import (
         CapacityError as CapacityError,
-        CertificateWarning as CertificateWarning,
-        DecompositionError as DecompositionError,
         FitWarning as FitWarning,
         InputError as InputError,
-        InputTypeError as InputTypeError,
         MomentmixError as MomentmixError,
-        PrecisionWarning as PrecisionWarning,
-        TableWarning as TableWarning,
     )
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
@@ -38,11 +33,9 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
     from momentmix.families.poisson import PoissonBlock as PoissonBlock
     from momentmix.fitting.api import fit as fit
-    from momentmix.fitting.conditions.standard_moments import StandardMoments as StandardMoments
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
     from momentmix.monitoring.compare import compare as compare
-    from momentmix.monitoring.comparison import Comparison as Comparison
     from momentmix.monitoring.track import track as track
     from momentmix.reporting.report import report as report
     from momentmix.summary.summarize import summarize as summarize
@@ -67,18 +60,7 @@ _HOMES = {
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
     "families.negative_binomial": ("NegativeBinomialBlock",),
     "families.poisson": ("PoissonBlock",),
-    "fitting.conditions.standard_moments": ("StandardMoments",),
-    "errors": (
-        "CapacityError",
-        "CertificateWarning",
-        "DecompositionError",
-        "FitWarning",
-        "InputError",
-        "InputTypeError",
-        "MomentmixError",
-        "PrecisionWarning",
-        "TableWarning",
-    ),
+    "errors": ("CapacityError", "FitWarning", "InputError", "MomentmixError"),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),
     "fitting.api": ("fit",),
@@ -86,7 +68,6 @@ _HOMES = {
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
     "monitoring.compare": ("compare",),
-    "monitoring.comparison": ("Comparison",),
     "monitoring.track": ("track",),
     "reporting.report": ("report",),
     "tables.opening": ("open_rows",),

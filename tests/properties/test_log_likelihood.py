@@ -11,7 +11,7 @@ import momentmix as mm
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning"),
-    pytest.mark.filterwarnings("ignore::momentmix.errors.TableWarning"),
+    pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning"),
 ]
 
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from momentmix._typing import Array, Float, Int
 from momentmix.cube.periods import NO_DATE, Periods, no_date
-from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
+from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.tables.cells import Cells, cells_of, is_missing
 from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates
@@ -400,7 +400,7 @@ class CsvKey(Key):
                 warn_caller(
                     f"key {str(self.spec)!a}: {other!a} and {text!a} are one number, and so one "
                     "group. To keep them apart, pass a data frame that has them as text.",
-                    TableWarning,
+                    FitWarning,
                 )
                 break
         return numbers

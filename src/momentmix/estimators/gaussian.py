@@ -41,7 +41,7 @@ class MomentGaussianMixture(MixtureMethods):
 
     Methods and attributes are those of ``sklearn.mixture.GaussianMixture``. `certificate_`,
     `standard_errors_` and `result_` are computed when one of them, or a display, is asked for; a
-    certificate that does not pass warns then, once (`CertificateWarning`). Until then a sample of
+    certificate that does not pass warns then, once (`FitWarning`). Until then a sample of
     the rows is kept; copies and pickles are computed first, and keep none.
 
     Parameters

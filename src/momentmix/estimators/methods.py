@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from momentmix.arrays import namespace
 from momentmix.errors import (
-    CertificateWarning,
     FitWarning,
     InputError,
     InputTypeError,
@@ -164,7 +163,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
             text = "the certificate did not pass: " * is_refused + reasons[0].rstrip(".")
             more = f"{len(reasons) - 1} more: " if len(reasons) > 1 else ""
             text += f" ({more}print certificate_, {read_more('the-certificate-did-not-pass')})"
-            warn_caller(text, CertificateWarning if is_refused else FitWarning)
+            warn_caller(text, FitWarning)
 
     @keeps_state
     def fit_summary(self, summary: MomentSummary | None = None) -> Self:

@@ -37,7 +37,7 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Array
 from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning, check_count, warn_caller
+from momentmix.errors import FitWarning, InputError, InputTypeError, check_count, warn_caller
 from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
@@ -282,7 +282,7 @@ def _fit_summary(
             f"{column_label(worst, summary.feature_names)} lies {offsets[worst]:.3g} standard "
             "deviations from zero: such an offset hides the components. Subtract a constant near "
             "the mean from that column before summarizing.",
-            PrecisionWarning,
+            FitWarning,
         )
     # A power of two next to the largest value where its powers would leave float64.
     size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())

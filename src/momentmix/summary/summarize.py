@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
 from momentmix.capacity.ranks import usual_order
-from momentmix.errors import InputError, TableWarning, read_more, warn_caller
+from momentmix.errors import FitWarning, InputError, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import Progress, shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary
@@ -53,7 +53,7 @@ def summarize(
     families : dict, optional
         Family of a column, by name or number, or a list of the levels of a categorical column, as
         in `fit`. Or a `Schema`, as that of another summary, to encode these rows alike. Other
-        columns of tables with names are guessed, as by `fit`; a `TableWarning` says which were
+        columns of tables with names are guessed, as by `fit`; a `FitWarning` says which were
         left out.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
@@ -197,5 +197,5 @@ def warn_of_notes(notes: Sequence[str]) -> None:
         warn_caller(
             f"columns were guessed: {'; '.join(notes)} (families= says what they are, columns= and "
             f"exclude= choose them; {read_more('warnings')}).",
-            TableWarning,
+            FitWarning,
         )

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array
 from momentmix.arrays import check_real, plain_array
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning, printable, warn_caller
+from momentmix.errors import FitWarning, InputError, InputTypeError, printable, warn_caller
 from momentmix.families.column import float64_of, plain_level
 from momentmix.tables.source import arrow_kind, checked
 
@@ -307,5 +307,5 @@ def warn_beyond(what: str, integer: int) -> None:
     warn_caller(
         f"{what} integers up to {integer}, beyond 2^53; float64 rounds these. Subtract a common "
         "offset before passing them if the last digits matter.",
-        PrecisionWarning,
+        FitWarning,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
-from momentmix.errors import InputError, InputTypeError, TableWarning, warn_caller
+from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.families.column import Column, check_range, restored
 from momentmix.findings.messages import GAPS, Message, either, options
 from momentmix.parallel import map_in_order, usable_cores
@@ -188,7 +188,7 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
             " leaves the whole column out. Convert the cells to the levels of the column, or set "
             "them to missing."
         )
-        warn_caller(Message(text, "that ", options(unseen="missing"), end), TableWarning)
+        warn_caller(Message(text, "that ", options(unseen="missing"), end), FitWarning)
 
 
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:

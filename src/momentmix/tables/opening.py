@@ -15,10 +15,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from momentmix.errors import (
+    FitWarning,
     InputError,
     InputTypeError,
     NoInputError,
-    TableWarning,
     check_count,
     warn_caller,
     without_secrets,
@@ -272,7 +272,7 @@ def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
     """Warn where rows that a model reads lack a first line which was taken for names."""
     for note in _header_notes(sources, expected):
-        warn_caller(Message(note, "."), TableWarning)
+        warn_caller(Message(note, "."), FitWarning)
 
 
 def can_open(data: Any) -> bool:

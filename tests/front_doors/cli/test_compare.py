@@ -151,5 +151,5 @@ def test_the_display():
     assert sum(line.get_marker() in "Do" for line in wild.axes_[0].lines) == 3
     one = mm.compare(mm.summarize(x[:, :1]), mm.summarize(y[:, :1]))
     assert len(ComparisonDisplay.from_comparison(one).axes_) == 2
-    with pytest.raises(mm.InputTypeError, match="must be a Comparison"):
+    with pytest.raises(mm.errors.InputTypeError, match="must be a Comparison"):
         ComparisonDisplay.from_comparison(x)

@@ -77,5 +77,5 @@ def test_text_without_families_is_refused_before_any_work(frame, tmp_path):
             mmd.summarize(data, 2, missing="drop")
     with pytest.raises(mm.InputError, match=r"got paths. Pass dask.dataframe.read_parquet"):
         mmd.summarize(str(tmp_path / "t.csv"), 2, families=LEVELS, missing="model")
-    with pytest.raises(mm.InputTypeError, match=r"Use momentmix\.dask: fit_summary"):
+    with pytest.raises(mm.errors.InputTypeError, match=r"Use momentmix\.dask: fit_summary"):
         mm.MomentMixture(2).fit(lazy)

@@ -8,7 +8,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.errors import ClusterError, InputError, InputTypeError, ShardError, TableWarning
+from momentmix.errors import ClusterError, FitWarning, InputError, InputTypeError, ShardError
 
 pytest.importorskip("ray.data")
 
@@ -175,7 +175,7 @@ def test_rows_that_are_refused(dataset):
 
 
 def test_columns_that_are_left_out_are_said(dataset):
-    with pytest.warns(TableWarning, match="columns were guessed: column 'day' left out: dates"):
+    with pytest.warns(FitWarning, match="columns were guessed: column 'day' left out: dates"):
         summary = mmr.summarize(dataset, 2, exclude=["plan", "gap", "region"])
     assert set(summary.schema.column_names) == {"a.b", "ok", "store"}
 

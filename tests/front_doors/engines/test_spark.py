@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.errors import ClusterError, InputError, InputTypeError, TableWarning
+from momentmix.errors import ClusterError, FitWarning, InputError, InputTypeError
 
 pytest.importorskip("pyspark")
 
@@ -177,6 +177,6 @@ def test_rows_that_are_refused(frame, spark_session):
 
 
 def test_columns_that_are_left_out_are_said(frame):
-    with pytest.warns(TableWarning, match="columns were guessed: column 'day' left out: dates"):
+    with pytest.warns(FitWarning, match="columns were guessed: column 'day' left out: dates"):
         summary = mms.summarize(frame, 2, exclude=["plan", "region", "gap"])
     assert set(summary.schema.column_names) == {"a.b", "price", "ok", "store"}

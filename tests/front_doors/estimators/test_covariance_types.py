@@ -9,7 +9,7 @@ from sklearn.base import clone
 
 import momentmix as mm
 from momentmix import MomentGaussianMixture
-from momentmix.errors import CapacityError, CertificateWarning, InputError, InputTypeError
+from momentmix.errors import CapacityError, FitWarning, InputError, InputTypeError
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 BLOCKS = [["b", "a"], [3, 4]]
@@ -44,7 +44,7 @@ def models(frame):
         model = MomentGaussianMixture(2, covariance_type=kind, blocks=blocks, random_state=0)
         with warnings.catch_warnings():
             if kind == "diag":
-                warnings.simplefilter("ignore", CertificateWarning)
+                warnings.simplefilter("ignore", FitWarning)
             return model.fit(frame)
 
     return {kind: fitted(kind, blocks) for kind, blocks in KINDS.items()}

@@ -6,7 +6,7 @@ import pytest
 from sklearn.base import clone
 
 import momentmix as mm
-from momentmix.errors import TableWarning
+from momentmix.errors import FitWarning
 from momentmix.mixture.matching import clustering_accuracy
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
@@ -145,7 +145,7 @@ def test_a_frame_as_it_is():
         model.predict(new)
     lenient = model.set_params(unseen="missing")
     expected = model.mixture_.predict(frame.assign(country=None))
-    with pytest.warns(TableWarning, match="none of the 3000 cells"):
+    with pytest.warns(FitWarning, match="none of the 3000 cells"):
         assert (lenient.predict(new) == expected).all()
 
 

@@ -169,12 +169,12 @@ def test_em_starts_where_it_is_told(rows):
     same = np.zeros((2, 6))
     options = {"weights_init": [0.5, 0.5], "precisions_init": np.ones((2, 6))}
     stuck = MomentGaussianMixture(2, means_init=same, random_state=0, **options).fit(rows)
-    with pytest.warns(mm.CertificateWarning):
+    with pytest.warns(mm.FitWarning):
         assert not stuck.certificate_.passed
     np.testing.assert_allclose(stuck.means_, [rows.mean(axis=0)] * 2, atol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore::momentmix.CertificateWarning")
+@pytest.mark.filterwarnings("ignore::momentmix.FitWarning")
 @pytest.mark.parametrize("kind", ["diag", "spherical", "tied", "full"])
 def test_a_start_at_the_answer_stays_there(rows, kind):
     options = {"covariance_type": kind, "random_state": 0}
@@ -276,7 +276,7 @@ def test_fit_takes_a_mixture_or_means_as_its_start(rows, model):
 
 
 @pytest.mark.parametrize("kind", ["tied", "spherical"])
-@pytest.mark.filterwarnings("ignore::momentmix.CertificateWarning")
+@pytest.mark.filterwarnings("ignore::momentmix.FitWarning")
 def test_shared_covariances_as_scikit_learn_has_them(rows, kind):
     found = MomentGaussianMixture(3, covariance_type=kind, random_state=0).fit(rows)
     twin = found.to_sklearn()

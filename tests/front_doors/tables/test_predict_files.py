@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import TableWarning
+from momentmix.errors import FitWarning
 from momentmix.tables.opening import open_rows
 
 LAW = mm.Mixture.from_blocks(
@@ -85,7 +85,7 @@ def test_what_does_not_match_is_said(frame, tmp_path):
     frame.assign(plan="d").to_csv(path, index=False)
     with pytest.raises(mm.InputError, match="'d'"):
         LAW.predict(path)
-    with pytest.warns(TableWarning, match=r"none of the \d+ cells of column"):
+    with pytest.warns(FitWarning, match=r"none of the \d+ cells of column"):
         left_out = LAW.predict(path, unseen="missing")
     np.testing.assert_array_equal(
         left_out, LAW.predict(frame.assign(plan=None).drop(columns="note"))

@@ -12,7 +12,7 @@ from campaigns.made_tables import COUNTS, TABLES, names_of
 from pyarrow import parquet
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, NoInputError, TableWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError, NoInputError
 from momentmix.families.column import Column
 from momentmix.mixture.matching import clustering_accuracy
 
@@ -152,7 +152,7 @@ def test_a_summary_says_what_it_is_without(tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
     for data in (table, tmp_path / "t.csv"):
         said = r"guessed: column 'id' left out: it numbers the rows \(families="
-        with pytest.warns(TableWarning, match=said):
+        with pytest.warns(FitWarning, match=said):
             assert mm.summarize(data).feature_names == ("x", "visits")
         with warnings.catch_warnings():
             warnings.simplefilter("error")

@@ -8,7 +8,7 @@ import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
 from momentmix import arrays as array_backend
-from momentmix.errors import InputError, InputTypeError, MissingDependencyError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError, MissingDependencyError
 from momentmix.summary.exact import device_shard
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 
@@ -130,7 +130,7 @@ def test_other_dtypes_equal_their_float64_twins(library, dtype):
 def test_large_integers_warn(library):
     rows = np.arange(12).reshape(4, 3)
     rows[1, 1] = 2**60
-    with pytest.warns(PrecisionWarning, match=r"integers up to 1152921504606846976"):
+    with pytest.warns(FitWarning, match=r"integers up to 1152921504606846976"):
         summarize(library.put(rows), 2)
 
 

@@ -165,7 +165,7 @@ def test_warnings_point_to_sections_that_exist():
     named = set(re.findall(r"read_more\(['\"]([\w-]+)['\"]\)", told))
     assert len(named) >= 2
     assert named <= anchors
-    assert str(mm.CertificateWarning(read_more("warnings"))).endswith(".html#warnings")
+    assert str(mm.FitWarning(read_more("warnings"))).endswith(".html#warnings")
 
 
 def test_a_finding_of_an_old_file_is_its_text():

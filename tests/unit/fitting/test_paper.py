@@ -3,7 +3,7 @@ import pytest
 
 import momentmix as mm
 from momentmix import DiagonalMixture, largest_rank
-from momentmix.errors import PrecisionWarning
+from momentmix.errors import FitWarning
 from momentmix.fitting.paper import learn_mixture, weight_order
 from momentmix.mixture.matching import parameter_errors
 from momentmix.reproduce.experiments import PerturbedMoments, law_of_section_6
@@ -93,5 +93,5 @@ def test_a_summary_without_the_squares_is_refused():
 def test_hopeless_offsets_are_warned_of():
     truth = law_of_section_6(np.random.default_rng(7), 10, 2, 5.0)
     rows, _ = truth.sample(3000, random_state=0)
-    with pytest.warns(PrecisionWarning, match="column 4 lies .* from zero"):
+    with pytest.warns(FitWarning, match="column 4 lies .* from zero"):
         mm.fit(rows + 1e4 * (np.arange(10) == 4), 2, 3, method="paper", random_state=0)

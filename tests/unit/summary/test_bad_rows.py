@@ -8,7 +8,7 @@ from numpy.ma import mrecords
 from scipy import sparse
 
 from momentmix import MomentSummary, summarize
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError
 
 
 def table(change=None, n=6, d=3):
@@ -76,7 +76,7 @@ def test_integers_behind_a_mask_do_not_warn():
     with pytest.raises(InputError, match="row 0, column 0 is NaN"):
         MomentSummary(3, 2).update(rows)
     rows.mask[1] = False
-    with pytest.warns(PrecisionWarning, match=r"beyond 2\^53"), pytest.raises(InputError):
+    with pytest.warns(FitWarning, match=r"beyond 2\^53"), pytest.raises(InputError):
         MomentSummary(3, 2).update(np.ma.MaskedArray(rows.data, mask=rows.mask))
 
 
@@ -97,7 +97,7 @@ def test_overflow_names_row_and_column_and_changes_nothing(at, names):
 
 def test_integers_beyond_two_to_the_53_warn():
     rows = np.full((4, 3), 2**60) + np.arange(12).reshape(4, 3)
-    with pytest.warns(PrecisionWarning, match=r"beyond 2\^53"):
+    with pytest.warns(FitWarning, match=r"beyond 2\^53"):
         MomentSummary(3, 2).update(rows)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

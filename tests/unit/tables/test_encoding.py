@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.families.column import Column, short_mean
 from momentmix.tables.learning import learn, open_data, schema_from
 from momentmix.tables.opening import Reading
@@ -133,7 +133,7 @@ def test_numbers_of_any_kind():
     category = pd.Series([1.5, 2.5, None]).astype("category")
     for families in (None, {"x": "gaussian"}):
         assert encoded({"x": category}, families, "drop")[1].ravel().tolist() == [1.5, 2.5]
-    with pytest.warns(PrecisionWarning, match="beyond 2"):
+    with pytest.warns(FitWarning, match="beyond 2"):
         encoded(np.array([[2**60]]))
 
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, TableWarning
+from momentmix.errors import FitWarning, InputError
 
 N = 120
 
@@ -122,13 +122,13 @@ def test_header_says_otherwise(tmp_path, rows, kind):
 def test_labels_are_those_of_the_rows(tmp_path, rows):
     path = written(tmp_path / "x.csv", pd.DataFrame(rows), index=False)
     mixture = mm.fit(rows, 2, random_state=0).mixture
-    with pytest.warns(TableWarning, match="first line of .* is taken for names"):
+    with pytest.warns(FitWarning, match="first line of .* is taken for names"):
         labels = mixture.predict(path)
     np.testing.assert_array_equal(labels, mixture.predict(rows))
     result = mm.fit(path, 2, random_state=0)
     assert any("is taken for names" in note for note in result.notes)
     assert len(result.mixture.predict(path)) == N  # by its own names: nothing to warn of
-    with pytest.warns(TableWarning, match="first line of .* is taken for names"):
+    with pytest.warns(FitWarning, match="first line of .* is taken for names"):
         assert mm.summarize(path).n_rows == N
 
 

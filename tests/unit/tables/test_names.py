@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.tables.names import check_feature_names, feature_number
 
 LARGE = np.array([[2**60 + 1, 3], [5, 7], [1, 2], [9, 4]])
@@ -62,7 +62,7 @@ def test_warnings_point_at_the_line_that_passed_the_rows(call, form):
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call(form(LARGE))
-    wanted = [w for w in caught if issubclass(w.category, PrecisionWarning)]
+    wanted = [w for w in caught if issubclass(w.category, FitWarning)]
     assert {w.filename for w in wanted} == {__file__}
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy import sparse
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.tables.formats.memory import for_sklearn
 
@@ -142,10 +142,10 @@ def test_objects_that_float64_rounds_give_the_warning():
     cells = np.array([2**53 + 1, None, 3, 4], dtype=object)
     said = r"holds integers up to 9007199254740993, beyond 2\^53"
     for table in ({"a": cells}, pd.DataFrame({"a": cells}), cells[:, None]):
-        with pytest.warns(PrecisionWarning, match=said):
+        with pytest.warns(FitWarning, match=said):
             mm.summarize(table, missing="drop")
     X = np.array([[2**53 + 1, 1.0], [3, 2.0], [4, 5.0]], dtype=object)
     for rows in (X, pd.DataFrame(X)):
-        with pytest.warns(PrecisionWarning, match="integers up to 9007199254740993"):
+        with pytest.warns(FitWarning, match="integers up to 9007199254740993"):
             for_sklearn(rows)
     mm.summarize({"a": np.array([2**53, None, 3], dtype=object)}, missing="drop")

@@ -18,7 +18,7 @@ from unit.tables.table_files import FILES, NAMES, PACK, table_of, write, zipped
 import momentmix as mm
 from momentmix import open_rows
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputError, InputTypeError, NoInputError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError, NoInputError
 from momentmix.tables.formats import csv_file
 
 
@@ -109,13 +109,13 @@ def test_integers_beyond_2_to_53_warn_also_beside_nulls(tmp_path, monkeypatch, k
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             assert len(open_rows(table, columns=["n"], missing="drop").read_all()) == 2
-        assert [(w.category, w.filename) for w in found] == [(PrecisionWarning, __file__)] * warned
+        assert [(w.category, w.filename) for w in found] == [(FitWarning, __file__)] * warned
         assert all(f"column 'n' holds integers up to {BIG}" in str(w.message) for w in found)
 
 
 def test_integers_in_npy_files_warn(tmp_path):
     np.save(tmp_path / "x.npy", [[1, 2], [BIG, 3]])
-    with pytest.warns(PrecisionWarning, match=f"x.npy, column 0 holds integers up to {BIG}"):
+    with pytest.warns(FitWarning, match=f"x.npy, column 0 holds integers up to {BIG}"):
         open_rows(tmp_path / "x.npy", columns=[0]).read_all()
     assert len(open_rows(tmp_path / "x.npy", columns=[1]).read_all()) == 2  # no warning
 
@@ -130,11 +130,11 @@ def test_columns_of_nulls_warn_of_nothing():
 def test_integers_in_csv_are_those_without_point_or_exponent(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text(f"id,x,y\n{BIG},1e17,{BIG}.0\n7,inf,1\n")
-    with pytest.warns(PrecisionWarning, match="line 2, column 'id' holds") as found:
+    with pytest.warns(FitWarning, match="line 2, column 'id' holds") as found:
         open_rows(path, missing="drop").read_all()
     assert len(found) == 1
     assert open_rows(path, columns=["x", "y"], missing="drop").n_rows == 1
-    with pytest.warns(PrecisionWarning, match="line 2, column 'id' holds"):
+    with pytest.warns(FitWarning, match="line 2, column 'id' holds"):
         mm.summarize(path, columns=["id"], families={"id": "log"})
 
 

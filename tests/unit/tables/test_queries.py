@@ -16,7 +16,7 @@ import pytest
 from unit.tables.table_files import cells, values
 
 import momentmix as mm
-from momentmix.errors import InputError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError
 from momentmix.tables.formats import binary_files, copies, queries
 from momentmix.tables.formats.queries import query_class
 
@@ -329,7 +329,7 @@ def test_errors_name_the_query_row_and_column():
         mm.open_rows(pl.from_arrow(table).lazy()).read_all()
     with pytest.raises(InputError, match="the stream, row 1, column 'x', is missing"):
         mm.open_rows(table.to_reader(), columns=["x"]).read_all()
-    with pytest.warns(PrecisionWarning, match="the query, column 'id' holds integers"):
+    with pytest.warns(FitWarning, match="the query, column 'id' holds integers"):
         mm.open_rows(pl.LazyFrame({"id": [2**53 + 1]})).read_all()
     with pytest.raises(InputError, match="'x' left out: dates"):
         mm.open_rows(pl.LazyFrame({"x": ["2026-01-31"]}).select(pl.col("x").str.to_date()))

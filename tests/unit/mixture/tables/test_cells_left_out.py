@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from unit.mixture.table_truths import NAMES, PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, TableWarning
+from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.tables.schema import Schema
 
@@ -149,7 +149,7 @@ def cells(**changes):
     return {k: [v] for k, v in {**row, "calls": 3, "member": True, **changes}.items()}
 
 
-@pytest.mark.filterwarnings("ignore:none of the .* cells:momentmix.errors.TableWarning")
+@pytest.mark.filterwarnings("ignore:none of the .* cells:momentmix.errors.FitWarning")
 @pytest.mark.parametrize(
     ("column", "value", "values"),
     [
@@ -241,7 +241,7 @@ def test_a_column_of_another_type_is_not_left_out_in_silence(of_levels, n_rows, 
         kinds = "numbers" if mixture is whole else "text"
         said = rf"none of the {n_rows} cells of column 2 \('k'\) .*levels are {kinds}, the cells"
         for method in (mixture.predict, mixture.log_prob):
-            with pytest.warns(TableWarning, match=said):
+            with pytest.warns(FitWarning, match=said):
                 method(rows, unseen="missing")
         with pytest.raises(InputError, match="must hold its levels"):
             mixture.predict(rows)
@@ -250,11 +250,11 @@ def test_a_column_of_another_type_is_not_left_out_in_silence(of_levels, n_rows, 
 def test_a_column_of_other_levels_is_not_left_out_in_silence(of_levels, tmp_path):
     table, whole, text = of_levels
     for mixture, other in [(whole, table["k"] + 7), (text, np.full(300, "other"))]:
-        with pytest.warns(TableWarning, match="none of the 300 cells of column 2"):
+        with pytest.warns(FitWarning, match="none of the 300 cells of column 2"):
             mixture.predict({**table, "k": other}, unseen="missing")
     path = tmp_path / "x.csv"
     pd.DataFrame({**table, "k": "other"}).to_csv(path, index=False)
-    with pytest.warns(TableWarning, match="none of the 300 cells of column 2"):
+    with pytest.warns(FitWarning, match="none of the 300 cells of column 2"):
         text.predict(path, unseen="missing")
     some = table["k"].copy()
     some[1:] = 9

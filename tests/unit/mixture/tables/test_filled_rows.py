@@ -12,7 +12,7 @@ import pytest
 from unit.mixture.table_truths import NAMES, PLANS, all_families, with_gaps
 
 import momentmix as mm
-from momentmix.errors import TableWarning
+from momentmix.errors import FitWarning
 
 INDEX = pd.Index([f"row {i}" for i in range(40)], name="key")
 
@@ -103,7 +103,7 @@ def test_types_that_cannot_hold_a_level():
     enum = pl.DataFrame({"plan": ["basic", None]}, schema={"plan": pl.Enum(["basic"])})
     assert mixture.impute(enum)["plan"].to_list() == ["basic", "gold"]
     for frame in (pd.DataFrame({"plan": [1, 2]}), pl.DataFrame({"plan": [1, 2]})):
-        with pytest.warns(TableWarning, match="none of the 2 cells of column 0"):
+        with pytest.warns(FitWarning, match="none of the 2 cells of column 0"):
             filled = mixture.impute(frame, unseen="missing")
         assert list(filled["plan"]) == ["gold", "gold"]
 
