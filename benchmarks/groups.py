@@ -170,7 +170,7 @@ def fit_law(case):
     seconds = time.perf_counter() - start
     found = result.mixture.n_components
     least = float(np.min(result.reproducibility))
-    return kind, seed, truth, found, result.certificate.verdict, least, result.description, seconds
+    return kind, seed, truth, found, result.certificate.verdict, least, result.certificate.description, seconds
 
 
 def each(work, cases, jobs):

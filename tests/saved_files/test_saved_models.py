@@ -84,8 +84,11 @@ def test_the_record_of_version_5(tmp_path):
     assert record.reproducibility.tolist() == [0.96875, 0.75]
     assert record.separation[0, 1] == record.separation[1, 0] == 0.8125
     assert np.isnan(record.separation.diagonal()).all()
-    assert (record.description.level, record.description.distance) == ("rough", 0.0625)
-    assert record.description.columns["b<"] == 0.03125
+    assert (record.certificate.description.level, record.certificate.description.distance) == (
+        "rough",
+        0.0625,
+    )
+    assert record.certificate.description.columns["b<"] == 0.03125
     assert record.certificate.verdict == "useful"
     assert not record.certificate.passed
     assert record.tried[1].reproducibility == (0.96875, 0.75)

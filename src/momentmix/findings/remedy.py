@@ -12,7 +12,7 @@ from momentmix.findings.messages import SCHEMA, Message, either, options
 
 # Keywords of `fit` that the command names otherwise, lacks, or does not need.
 _OPTIONS = {"random_state": "seed"}
-_NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "variance_floor"}
+_NO_OPTION = {"sample_weight", "start"}
 _NO_MATTER = {"n_threads", "progress"}
 FEWEST_ROWS = 60  # to try remedies
 NOTHING_HELPS = (
@@ -87,8 +87,6 @@ class Remedy:
         if has_levels or _NO_OPTION & given.keys():
             return ""
         named = {_OPTIONS.get(key, key): value for key, value in given.items()}
-        if "refine" in self.options and self.options["refine"] is None:
-            named["refine"] = None
         text = options(**named).shell
         inputs = " ".join(map(quote, self.inputs or ("DATA",)))
         return "" if SCHEMA in text else f"momentmix fit {inputs} {text} -o model.json"

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import log, nan
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -32,7 +32,6 @@ from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
-from momentmix.findings.messages import Message
 from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
@@ -50,12 +49,11 @@ from momentmix.tables.validation import as_weights
 from momentmix.wording import listed, plural
 
 Fit = Callable[..., FitResult]
-Tried = Literal["try", "apply"]
 Change = dict[str, Any]  # keywords of `fit`
 
 _SEED = 38
 _ROWS = 4500  # of the sample
-_MOST_TRIED, _MOST_APPLIED = 5, 5
+_MOST_TRIED = 5
 _ERRORS = 2.0  # standard errors by which left-out rows have to be described better
 _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
 _POINTS = 16  # of a cell, in which densities are averaged; they vary by a third in it at most
@@ -123,36 +121,17 @@ class SplitRows:
             return None
 
 
-def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: Tried) -> FitResult:
-    """Fit, and try or apply remedies; `fit` is `momentmix.fit`."""
-    if how not in ("try", "apply"):
-        raise InputError(f'remedies must be "try", "apply" or None; got {how!r}.')
-    options = {k: x for k, x in options.items() if k not in _READING or x != _READING[k]}
+def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: str) -> FitResult:
+    """Fit, and try remedies; `fit` is `momentmix.fit`."""
+    if how != "try":
+        raise InputError(f'remedies must be "try" or None; got {how!r}.')
     if hasattr(data, "read") and not hasattr(data, "to_numpy"):  # a stream, which is read once
         reading = {key: options.pop(key) for key in _READING.keys() & options.keys()}
         data = Reading.of(reading).open(data, options.get("missing", "error"))
     result = fit(data, **options)
-    done: list[Remedy] = []
-    while True:
-        offers = try_remedies(fit, data, options, result.mixture, result.certificate)
-        if how == "try" or len(done) == _MOST_APPLIED:
-            break
-        # A column that is left out cannot be judged itself: that is for people to decide.
-        own = _excluded(options)
-        best = next((r for r in offers or () if _excluded(r.options) == own), None)
-        if best is None:
-            break
-        result, options = fit(data, **best.options), dict(best.options)
-        done.append(best)
-    notes = [*result.notes, *(f"remedy applied: {remedy}" for remedy in done)]
-    notes += [NOT_COMPARED] * (offers is None)
-    if done:
-        notes.append(Message("the call is ", done[-1].code))
+    offers = try_remedies(fit, data, options, result.mixture, result.certificate)
+    notes = [*result.notes, *([NOT_COMPARED] if offers is None else [])]
     return replace(result, remedies=offers, notes=notes)
-
-
-def _excluded(options: Mapping[str, Any]) -> list[Any]:
-    return [options.get(key) for key in ("exclude", "columns")]
 
 
 def try_remedies(
@@ -303,7 +282,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
         if isinstance(options.get("blocks"), list | tuple):
             kept = [[x for x in block if x != left] for block in options["blocks"]]
             together["blocks"] = [block for block in kept if len(block) > 1]
-    return {key: value for key, value in together.items() if value is not None or key == "refine"}
+    return {key: value for key, value in together.items() if value is not None}
 
 
 def dict_of(families: Any) -> dict[Any, Any]:
@@ -354,7 +333,6 @@ def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
     options |= {"families": families} if families else {}
     options |= {"blocks": joined} if joined else {}
     options |= {"method": "paper"} if facts.method == "paper" else {}
-    options |= {"refine": None} if facts.refine == "none" else {}
     if any(column.has_missing for column in mixture.columns):
         options["missing"] = "model"
     elif "missing-at-random" in findings:
@@ -446,9 +424,7 @@ def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion
 def _of_blocks(
     findings: Sequence[Finding], kinds: set[str], options: Mapping[str, Any], mixture: Mixture
 ) -> Iterator[Suggestion]:
-    """Columns that are joined, and covariances without a constraint."""
-    if "constraint" in kinds:
-        yield Suggestion(f"no {options['constraint']} covariances", {"constraint": None})
+    """Columns that are joined."""
     for f in findings:
         blocks = f.remedy.get("blocks")
         if isinstance(blocks, list):

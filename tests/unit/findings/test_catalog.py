@@ -49,9 +49,6 @@ NUMBERS = {
         {**PAIRS, "remedy": {"blocks": [["a", "b"]]}},
     ],
     "dependent-columns": [PAIRS],
-    "constraint": [
-        {"constraint": "tied", "gain": 0.1, "price": 0.01, "remedy": {"covariance_type": "full"}}
-    ],
     "shared-gaps": [{"remedy": {"missing": "mar"}}, {"remedy": {"missing": "mar"}, **PAIRS}],
     "dropped-differ": [{"asides": ["+0.3 deviations"] * 2, "remedy": {"missing": "mar"}}],
     "missing-by-component": [{"worst": "'a'", "low": 0.2, "high": 0.9}],

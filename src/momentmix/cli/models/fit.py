@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -65,22 +66,10 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     "-r auto or bic, else 'diag'. Without rows there must be three blocks.",
 )
 @click.option(
-    "-m",
-    "--order",
-    type=click.IntRange(min=1),
-    help="Highest order of the moments; chosen by default.",
-)
-@click.option(
     "--method",
     type=click.Choice(["robust", "paper"]),
     default="robust",
     help="paper is Algorithm 5.1 of the paper, for numbers.",
-)
-@click.option(
-    "--refine",
-    type=click.Choice(["auto", "em", "none"]),
-    default="auto",
-    help="Whether to refine the fit by EM passes over the rows; auto: if there are rows.",
 )
 @click.option(
     "--background",
@@ -97,9 +86,9 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
 )
 @click.option(
     "--remedies",
-    type=click.Choice(["try", "apply"]),
+    type=click.Choice(["try"]),
     help="Where the fit does not pass: try what its findings suggest on left-out rows, and print "
-    "what helps with its command; or apply it, one after the other.",
+    "what helps with its command.",
 )
 @click.option(
     "-v",
@@ -120,8 +109,6 @@ def fit_command(
     inputs: tuple[str, ...],
     target: Target,
     blocks: str | None,
-    order: int | None,
-    refine: str,
     background: str,
     verbose: bool,
     strict: bool,
@@ -147,8 +134,6 @@ def fit_command(
         target.check(inputs, "give a file to --output; --json prints the model as well.")
     options |= {
         "blocks": parse_blocks(blocks),
-        "order": "auto" if order is None else order,
-        "refine": None if refine == "none" else refine,
         "background": {"true": True, "false": False}.get(background, background),
         "random_state": seed,
     }
@@ -158,7 +143,8 @@ def fit_command(
         data: Any = _from_summaries(inputs, where, read_options.columns)
     else:
         data, options["missing"] = read_options.source(inputs), read_options.missing
-        options |= vars(read_options.reading())
+        known = inspect.signature(fit).parameters
+        options |= {k: x for k, x in vars(read_options.reading()).items() if k in known}
     result = fit(data, **options, progress=target.progress)
     record = {"command": click.get_current_context().obj, "seed": seed}
     if target.path is not None:

@@ -128,7 +128,7 @@ def polished(case, moments):
     rng = np.random.default_rng(3)
     tested = build_conditions(moments, 3, 1)
     tested = tested.subset(np.arange(1, tested.size))
-    bounds = parameter_bounds(moments, moments.structure(1e-6, case.truth.blocks), 3)
+    bounds = parameter_bounds(moments, moments.structure(case.truth.blocks), 3)
     start = replace(case.truth, means=case.truth.means + 0.01)
     first = efficient_polish(tested, start, bounds, N_ROWS, 1)
     return instrumental_polish(moments, tested, first, bounds, rng)

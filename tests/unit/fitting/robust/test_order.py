@@ -8,6 +8,7 @@ from momentmix.capacity.monomials import robust_rank
 from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
 from momentmix.cli.plan import plan
 from momentmix.errors import CapacityError, InputError
+from momentmix.fitting.paper import fit_by_paper
 
 
 def planned(d, r, method="robust"):
@@ -25,8 +26,6 @@ def test_result_tells_the_planned_order(d, r):
     assert robust_rank(d, order) >= r
     assert mm.fit(rows, r, random_state=0, max_passes=2).order == order
     assert mm.fit(mm.summarize(rows, order=order), r, random_state=0).order == order
-    fitted = mm.MomentGaussianMixture(r, refine=None, random_state=0).fit(rows)
-    assert fitted.result_.order == fitted.summary_.order == order
     assert mm.MomentGaussianMixture(r).partial_fit(rows).summary_.order == order
 
 
@@ -46,9 +45,9 @@ def test_the_printed_method_takes_its_planned_order(d, r):
 def test_the_printed_method_takes_the_order_asked_for_with_one_component():
     rows = np.random.default_rng(0).standard_normal((300, 6))
     assert plan(6, 1, order=4, method="paper")["chosen"]["order"] == 4
-    assert mm.fit(rows, 1, order=4, method="paper").order == 4
+    assert fit_by_paper(rows, 1, 4).order == 4
     with pytest.raises(InputError, match="order=7 needs that many features; there are 6"):
-        mm.fit(rows, 1, order=7, method="paper")
+        fit_by_paper(rows, 1, 7)
 
 
 def test_what_a_summary_holds_is_a_bound_and_else_changes_nothing():
@@ -61,11 +60,9 @@ def test_what_a_summary_holds_is_a_bound_and_else_changes_nothing():
                 assert choose_order(d, r, available) <= available
 
 
-def test_plan_refuses_the_orders_that_fit_refuses():
-    rows = np.random.default_rng(0).standard_normal((50, 4))
-    for call in (lambda: plan(4, 2, order=6), lambda: mm.fit(rows, 2, order=6)):
-        with pytest.raises(InputError, match="order=6 needs that many features; there are 4"):
-            call()
+def test_orders_that_plan_refuses():
+    with pytest.raises(InputError, match="order=6 needs that many features; there are 4"):
+        plan(4, 2, order=6)
     with pytest.raises(CapacityError, match=r"order=7 with 20 features.*Use order=8 \(up to 176\)"):
         plan(20, 150)
     with pytest.raises(CapacityError, match="no order identifies"):
@@ -91,16 +88,15 @@ def test_no_order_of_a_summary_identifies_too_many_components():
 
 
 @pytest.mark.parametrize(
-    ("shape", "r", "options", "order"),
+    ("shape", "r", "order"),
     [
-        ((40, 120), 3, {}, 2),  # 280,000 products of order 3
-        ((400, 30), 5, {}, 3),  # too few rows for a moment answer
-        ((400, 30), 5, {"order": 4}, 4),  # as asked
+        ((40, 120), 3, 2),  # 280,000 products of order 3
+        ((400, 30), 5, 3),  # too few rows for a moment answer
     ],
 )
-def test_wide_tables_take_an_order_that_they_can_afford(shape, r, options, order):
+def test_wide_tables_take_an_order_that_they_can_afford(shape, r, order):
     rows = np.random.default_rng(0).standard_normal(shape)
-    assert mm.fit(rows, r, max_passes=1, random_state=0, **options).order == order
+    assert mm.fit(rows, r, max_passes=1, random_state=0).order == order
 
 
 def test_sums_are_weighed_against_the_passes():
