@@ -87,15 +87,9 @@ def gaps_dropped():
     return gaps("drop")
 
 
-def constrained():
-    frame, labels, _ = table()
-    frame["a"] *= np.where(labels == 0, 3.0, 1.0)
-    return frame, {"n_components": 3, "constraint": "tied"}, {}
-
-
 CASES = [
     logarithm, overdispersed, counts_as_numbers, correlated, one_too_many, one_too_few, far_rows,
-    logarithm_of_few_rows, gaps_modeled, gaps_dropped, constrained,
+    logarithm_of_few_rows, gaps_modeled, gaps_dropped,
 ]  # fmt: skip
 
 
@@ -108,8 +102,6 @@ def test_the_right_remedy_comes_first_and_its_call_runs(case):
     wanted = {**options, "random_state": 0, **change}
     if case is correlated:
         assert first.options.pop("blocks") in ("auto", wanted.pop("blocks"))
-    if case is constrained:
-        del wanted["constraint"]
     assert first.options == wanted
     assert first.gain > 2 * first.error or first.before < 0.75 <= first.reproducibility
     assert str(first) in str(result)
@@ -129,17 +121,6 @@ def test_a_sound_fit_has_no_remedies():
     assert mm.fit(table()[0], 3, random_state=0).remedies is None
 
 
-def test_nothing_is_offered_that_a_fit_refuses():
-    frame, _, _ = table()
-    frame["a"] = np.exp(0.5 * frame["a"])
-    options = {"n_components": 3, "constraint": "tied", "random_state": 0}
-    result = mm.fit(frame, remedies="try", **options)
-    assert any("families" in f.remedy for f in result.certificate.findings)
-    for remedy in result.remedies:  # tied covariances have no families
-        assert "families" not in remedy.options
-        mm.fit(frame, **remedy.options)
-
-
 @pytest.mark.parametrize("place", [0, 1, 2, 3, 4])  # 0 and 4 are left out, the others fitted
 def test_a_single_cell_without_logarithm_is_no_error(place):
     frame, options, _ = logarithm()
@@ -157,7 +138,7 @@ def test_summaries_and_few_rows_have_none():
         result = mm.fit(data, random_state=0, remedies="try", **options)
         assert result.remedies is None
         assert str(result).count("emedies") == 1  # the note; no way to try them
-    with pytest.raises(InputError, match=re.escape('must be "try", "apply" or None; got ') + "'x'"):
+    with pytest.raises(InputError, match=re.escape('must be "try" or None; got ') + "'x'"):
         mm.fit(frame, 3, remedies="x")
 
 
@@ -171,22 +152,7 @@ def test_arrays_and_weights():
     assert first.shell == ""
 
 
-def test_remedies_are_applied_one_after_the_other():
-    frame, labels, _ = table()
-    frame["c"] += 1.2 * (frame["b"] - LAW.means[labels, 1])
-    frame["a"] = np.exp(0.5 * frame["a"])
-    result = mm.fit(frame, 3, random_state=0, remedies="apply")
-    notes = [note for note in result.notes if note.startswith("remedy applied: ")]
-    assert len(notes) == 2
-    assert any("log(a)" in note for note in notes)
-    assert result.mixture.columns[0].transform == "log"
-    assert result.joined[0].names == ("b", "c")
-    assert result.certificate.verdict in ("passed", "useful")
-    assert result.notes[-1].startswith("the call is mm.fit(data, n_components=3, ")
-    assert "--families a=log" in result.notes[-1].shell
-
-
-def test_the_command_tries_applies_and_its_line_runs(momentmix, tmp_path, monkeypatch):
+def test_the_command_tries_and_its_line_runs(momentmix, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     frame, _, _ = logarithm()
     frame.rename(columns={"e": "my column"}).to_csv("the rows.csv", index=False)
@@ -199,9 +165,6 @@ def test_the_command_tries_applies_and_its_line_runs(momentmix, tmp_path, monkey
     assert program == "momentmix"
     assert momentmix(*arguments, "--force").code == 0
     assert mm.Mixture.load("model.json").columns[0].transform == "log"
-    done = momentmix(*start, "--remedies", "apply")
-    assert "remedy applied: with log(a)" in done.out
-    assert mm.Mixture.load("m.json").columns[0].transform == "log"
 
 
 def test_reports_try_remedies(momentmix, tmp_path, monkeypatch):

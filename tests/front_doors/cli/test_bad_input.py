@@ -186,7 +186,6 @@ OTHER = [
     (["fit", "good.npy", "-r", "500", "-o", "m.json"], 65, "500"),
     (["fit", "good.mms", "-r", "9", "-o", "m.json"], 2, "identifies at most"),
     (["fit", "good.mms", "-r", "1", "-o", "-"], 2, "give a file"),
-    (["fit", "good.mms", "-r", "1", "--refine", "em", "-o", "m.json"], 65, "needs the rows"),
     (["merge", "good.mms", "good.mms", "-o", "x.mms"], 65, "would count twice"),
     (["merge", "good.json", "-o", "x.mms"], 65, "perhaps a model"),
     (["merge", "good.npy", "-o", "x.mms"], 65, "not a momentmix summary"),

@@ -111,8 +111,6 @@ def test_a_fit_that_cannot_be_trusted_is_4_and_writes_the_model(folder, momentmi
     done = momentmix("fit", "part-0.parquet", "-r", "1", "-o", "c.json", "--strict")
     assert done.code == 4
     assert mm.DiagonalMixture.load("c.json").n_components == 1
-    done = momentmix("fit", "part-0.parquet", "-r", "1", "--refine", "none", "-o", "d.json")
-    assert done.code == 4
 
 
 def test_fit_of_some_columns_of_a_summary(folder, momentmix):

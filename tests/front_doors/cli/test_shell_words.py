@@ -19,7 +19,6 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
     [
         (options(missing="drop"), "missing='drop'", "--missing drop"),
         (options(exclude=...), "exclude=", "--exclude"),
-        (options(refine=None), "refine=None", "--refine none"),
         (options(header=False), "header=False", "--no-header"),
         (options(by_name=True), "by_name=True", "--by-name"),
         (
@@ -103,7 +102,6 @@ def folder(tmp_path_factory):
             65,
             "--families names no column: 'amout'",
         ),
-        (["fit", "cube.parquet", "--refine", "em", "-o", "x.json"], 65, "--refine em needs the"),
         (["fit", "cube.parquet", "--families", "plan=log", "-o", "x.json"], 65, "leave --families"),
         (["compare", "low.mms", "cube.parquet"], 65, "Summarize both with --order 2"),
         (["compare", "low.mms", "age.mms"], 65, "summarize the common ones (--columns)"),

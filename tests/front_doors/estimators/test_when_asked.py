@@ -5,7 +5,6 @@ import gc
 import pickle
 import warnings
 import weakref
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -134,7 +133,7 @@ def test_a_notebook_asks(rows):
 
 def test_passes_that_run_out_warn_at_the_fit(rows):
     with pytest.warns(ConvergenceWarning, match="after 1 passes"):
-        mm.MomentGaussianMixture(3, max_iter=1, random_state=0).fit(rows)
+        mm.MomentGaussianMixture(3, max_passes=1, random_state=0).fit(rows)
 
 
 def test_there_is_one_warning_of_one_sentence(rows):
@@ -189,11 +188,3 @@ def test_a_fit_does_not_keep_the_rows(kind, n_rows):
     assert seen() is None
     with pytest.warns(mm.FitWarning):
         assert model.certificate_.test.testable
-
-
-def test_threads_that_ask_get_one_result(rows):
-    model = mm.MomentGaussianMixture(2, random_state=0).fit(rows)
-    with warnings.catch_warnings(), ThreadPoolExecutor(8) as pool:
-        warnings.simplefilter("ignore")
-        found = list(pool.map(lambda _: model.result_, range(8)))
-    assert all(result is found[0] for result in found)
