@@ -38,7 +38,7 @@ runs = {
     ]
     for start in starts
 }
-moments_only = mm.fit(rows, 8, refine=None, random_state=0)
+moments_only = mm.fit(mm.summarize(rows), 8, random_state=0)
 default = mm.fit(rows, 8, random_state=0)
 
 
