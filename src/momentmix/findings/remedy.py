@@ -37,9 +37,7 @@ class Remedy:
         change.
     gain : float
         By how many nats a row the log-density of left-out rows is larger, above two standard errors
-        in most cases; about 0 where other rows give the groups again and did not before. Where a
-        column is left out, it is that of the other columns. Where cells of a column become missing
-        at random, it is that of its seen cells, given the others of their row.
+        in most cases; about 0 where other rows give the groups again and did not before.
     error : float
         Standard error of the gain.
     reproducibility, before : float
