@@ -2,9 +2,9 @@
 
     python benchmarks/remedies.py [n_tables] [seed]
 
-Random tables of two to four groups; columns are numbers, counts and answers. Of seven fits five have
-a known defect. Each remedy offered is then fitted to all rows, and compared with the fit as it was
-on 20,000 fresh rows of the law: a gain that is not positive is useless.
+Random tables of two to four groups; columns are numbers, counts and answers. Of seven fits five
+have a known defect. Each remedy offered is then fitted to all rows, and compared with the fit as it
+was on 20,000 fresh rows of the law: a gain that is not positive is useless.
 """
 
 import sys
