@@ -37,9 +37,8 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Array
 from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
-from momentmix.errors import FitWarning, InputError, InputTypeError, check_count, warn_caller
+from momentmix.errors import FitWarning, InputError, check_count, warn_caller
 from momentmix.findings.messages import PAPER, ROBUST, Message
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock
 from momentmix.fitting.data import moments_of, rows_of, summary_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -194,16 +193,10 @@ def fit_by_paper(
     if isinstance(n_components, str):
         text = f" takes a number of components; got {n_components!r}. Give a number, or use "
         raise InputError(Message(PAPER, text, ROBUST, " for 'auto'."))
-    if isinstance(data, StandardMoments):
-        raise InputTypeError(
-            'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '
-            "StandardMoments."
-        )
     r, clock = check_count("n_components", n_components, 1), Clock()
     with clock.stage("paper"):
         summary, order = _summarize(data, r, order)
         moments = moments_of(summary)
-        assert moments is not None
         mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
         residual, converged = 0.0, True
         if r > 1:

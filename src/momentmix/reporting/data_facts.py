@@ -73,7 +73,6 @@ class DataFacts:
         if constant:
             findings.append(found(WARNING, "constant-column", constant))
         moments = moments_of(s)
-        assert moments is not None
         copies = copies_of(moments.of_table(s.schema))[0][:_MOST_LISTED]
         findings += [found(WARNING, "duplicate-columns", [names[i], names[k]]) for i, k in copies]
         scale = np.where(s.deviation > 0, s.deviation, np.inf)
