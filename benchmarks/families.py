@@ -386,7 +386,7 @@ def run_rare(a):
         # From the answer: is it the end? From the truth: is it the right one?
         value, longer = float(result.mixture.log_prob(table).sum()), []
         for begin in (result.mixture, np.stack([p for _, p in columns], axis=1)):
-            best = mm.fit(table, r, start=begin, tol=1e-12, max_passes=20_000, **options)
+            best = mm.fit(table, r, start=begin, max_passes=20_000, **options)
             longer.append(float(best.mixture.log_prob(table).sum()) - value)
         gaps.append(longer)
         inside.append(np.concatenate(list(covered(result, law).values())))

@@ -170,7 +170,8 @@ def fit_law(case):
     seconds = time.perf_counter() - start
     found = result.mixture.n_components
     least = float(np.min(result.reproducibility))
-    return kind, seed, truth, found, result.certificate.verdict, least, result.description, seconds
+    c = result.certificate
+    return kind, seed, truth, found, c.verdict, least, c.description, seconds
 
 
 def each(work, cases, jobs):

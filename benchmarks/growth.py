@@ -87,7 +87,7 @@ def measure(case: Case, path: Path) -> dict[str, float]:
             cores += time.process_time() - used
             left -= n_read
     added, start = peak_bytes(), time.perf_counter()
-    result = fit(summary, case.n_components, case.order, refine=None, random_state=0)
+    result = fit(summary, case.n_components, random_state=0)
     fitting, peak = time.perf_counter() - start, peak_bytes()
     _, _, loss = laws.accuracies(result.mixture, case.mixture())
     if summary.n_rows != case.n_rows:
@@ -227,7 +227,7 @@ def main(
     one: str | None,
     rows_file: Path,
 ) -> None:
-    """Time and peak memory of fits with refine=None over N, d, r and the order."""
+    """Time and peak memory of fits of summaries over N, d, r and the order."""
     if one is not None:
         click.echo(json.dumps(measure(Case(**json.loads(one)), rows_file)))
         return

@@ -56,9 +56,10 @@ def draw(r, d, n, seed):
 # -- the fits: each gives weights, means, variances ---------------------------------------------
 
 
-def ours(refine):
+def ours(from_summary=False):
     def fit(rows, r):
-        m = mm.fit(rows, r, refine=refine, random_state=0).mixture
+        data = mm.summarize(rows, choose_order(rows.shape[1], r)) if from_summary else rows
+        m = mm.fit(data, r, random_state=0).mixture
         return m.weights, m.means, m.variances
 
     return fit
@@ -120,8 +121,8 @@ def pomegranate(rows, r):
 
 
 FITS = {
-    "momentmix": ("momentmix", ours("auto")),
-    "momentmix, refine=None": ("momentmix", ours(None)),
+    "momentmix": ("momentmix", ours()),
+    "momentmix, a summary": ("momentmix", ours(True)),
     "scikit-learn, default ×1": ("scikit-learn", sklearn("kmeans", 1, 100)),
     "scikit-learn, k-means++ ×10": ("scikit-learn", sklearn("k-means++", 10, 500)),
     "scikit-learn, random ×10": ("scikit-learn", sklearn("random", 10, 500)),
@@ -257,7 +258,7 @@ def solver(a):
         best = np.inf
         for _ in range(1 if d > 15 else 3):
             wall, core = time.perf_counter(), time.process_time()
-            result = mm.fit(summary, r, refine=None, random_state=0)
+            result = mm.fit(summary, r, random_state=0)
             wall, core = time.perf_counter() - wall, time.process_time() - core
             if wall < best:
                 best, best_core = wall, core

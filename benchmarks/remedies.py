@@ -2,9 +2,9 @@
 
     python benchmarks/remedies.py [n_tables] [seed]
 
-Random tables of two to four groups; columns are numbers, counts and answers. Of eight fits six have
-a known defect. Each remedy offered is then fitted to all rows, and compared with the fit as it was
-on 20,000 fresh rows of the law: a gain that is not positive is useless.
+Random tables of two to four groups; columns are numbers, counts and answers. Of seven fits five
+have a known defect. Each remedy offered is then fitted to all rows, and compared with the fit as it
+was on 20,000 fresh rows of the law: a gain that is not positive is useless.
 """
 
 import sys
@@ -32,7 +32,6 @@ class Law:
         self.yes = rng.uniform(0.1, 0.9, self.r)
         self.has_others = rng.random() < 0.5
         self.rho = 0.0  # of x0 and x1 within groups
-        self.size = None  # of the negative binomial count
         self.is_log = False  # of x0
 
     def draw(self, n, rng, with_groups=False):
@@ -43,12 +42,8 @@ class Law:
         frame = pd.DataFrame(x, columns=[f"x{j}" for j in range(self.d)])
         if self.is_log:
             frame["x0"] = np.exp(0.7 * frame["x0"])
-        if self.size is not None:
-            p = self.size / (self.size + self.rates[g])
-            frame["n"] = rng.negative_binomial(self.size, p)
-        elif self.has_others:
-            frame["n"] = rng.poisson(self.rates[g])
         if self.has_others:
+            frame["n"] = rng.poisson(self.rates[g])
             frame["yes"] = rng.random(n) < self.yes[g]
         return (frame, g) if with_groups else frame
 
@@ -56,13 +51,6 @@ class Law:
 def log_column(law, rng, n):
     law.is_log = True
     return law.draw(n, rng), {}, lambda o: o.get("families", {}).get("x0") in ("log", "log1p")
-
-
-def overdispersed(law, rng, n):
-    law.size = rng.uniform(0.8, 3.0)
-    families = {"n": "poisson"}
-    right = {"n": "negative_binomial"}
-    return law.draw(n, rng), {"families": families}, lambda o: o["families"] == right
 
 
 def correlated(law, rng, n):
@@ -93,7 +81,7 @@ def at_random(law, rng, n):
     p = 0.85 / (1 + np.exp(-2.5 * (frame["x0"] - frame["x0"].median())))
     for j in range(1, min(4, law.d - 1)):
         frame.loc[rng.random(n) < p, f"x{j}"] = np.nan
-    return frame, {"missing": "model"}, lambda o: o["missing"] == "mar"
+    return frame, {"missing": "drop"}, lambda o: o["missing"] == "mar"
 
 
 def sound(law, rng, n):
@@ -108,24 +96,23 @@ def sound_gaps(law, rng, n):
     return frame, {"missing": "model"}, lambda o: False
 
 
-DEFECTS = [log_column, overdispersed, correlated, one_too_many, far_rows, at_random]
+DEFECTS = [log_column, correlated, one_too_many, far_rows, at_random]
 SOUND = [sound, sound_gaps]
 
 
-def density(mixture, rows, excluded):
+def density(mixture, rows):
     """Mean log-density of complete rows; gaps are no part of it."""
     if any(column.has_missing for column in mixture.columns):
         mixture = mm.DiagonalMixture(
             mixture.weights, mixture.means, mixture.variances, mixture.feature_names
         )
-    names = [x for x in mixture.feature_names if x not in excluded]
-    return mixture.select(names).log_prob(rows[names], unseen="missing").mean()
+    return mixture.log_prob(rows, unseen="missing").mean()
 
 
-def main(n_tables=56, seed=0):
+def main(n_tables=49, seed=0):
     right, offered, useless, n_of = Counter(), Counter(), [], Counter()
     for k in range(n_tables):
-        make = (DEFECTS + SOUND)[k % 8]
+        make = (DEFECTS + SOUND)[k % 7]
         rng = np.random.default_rng([seed, k])
         law = Law(rng)
         table, options, is_right = make(law, rng, int(rng.integers(800, 4000)))
@@ -140,9 +127,8 @@ def main(n_tables=56, seed=0):
             result = mm.fit(table, **options)
         fresh, gains = law.draw(FRESH, rng), []
         for remedy in found:
-            out = remedy.options.get("exclude", [])
             other = mm.fit(table, **remedy.options).mixture
-            gains.append(density(other, fresh, out) - density(result.mixture, fresh, out))
+            gains.append(density(other, fresh) - density(result.mixture, fresh))
             offered[name] += 1
             if gains[-1] <= 0:
                 useless.append((k, str(remedy), round(gains[-1], 4)))

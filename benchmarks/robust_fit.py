@@ -3,7 +3,7 @@
 Each sub-command prints one line per case and a summary. Losses are Bayes accuracy − accuracy on
 50,000 fresh rows, best permutation of the labels.
 
-    python benchmarks/robust_fit.py loss -r 20 -n 1e5 --refine none --seeds 20
+    python benchmarks/robust_fit.py loss -r 20 -n 1e5 --summary --seeds 20
     python benchmarks/robust_fit.py opponent --data real
     python benchmarks/robust_fit.py speed -r 6 -n 1e6 --threads 1,2
     python benchmarks/robust_fit.py certificate --cases 200
@@ -23,6 +23,7 @@ import numpy as np
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
+from momentmix.capacity.ranks import choose_order
 from momentmix.parallel import usable_cores
 
 LAWS = {
@@ -40,14 +41,19 @@ def draw(law, r, d, n, seed):
     return truth, rows
 
 
+def fitted(rows, r, from_summary, seed=0, order=None):
+    """A fit of the rows, or of their moments alone, of the order that `plan` prints."""
+    if from_summary:
+        rows = mm.summarize(rows, order or choose_order(rows.shape[1], r))
+    return mm.fit(rows, r, random_state=seed)
+
+
 def loss(a):
     losses, gaps, passes = [], [], []
-    refine = None if a.refine == "none" else a.refine
-    order = a.order if a.order == "auto" else int(a.order)
     for seed in range(a.first, a.first + a.seeds):
         truth, rows = draw(a.law, a.r, a.d, a.n, seed)
         t = time.perf_counter()
-        fit = mm.fit(rows, a.r, order=order, refine=refine, random_state=seed)
+        fit = fitted(rows, a.r, a.summary, seed, a.order)
         t = time.perf_counter() - t
         bayes, accuracy, gap = laws.accuracies(fit.mixture, truth)
         own = truth.log_prob(rows).mean() - fit.mixture.log_prob(rows).mean()
@@ -65,7 +71,7 @@ def loss(a):
             )
     own, fresh = np.mean(gaps, axis=0)
     print(
-        f"{a.law} r={a.r} d={a.d} N={a.n} refine={a.refine} order={fit.order}: mean loss "
+        f"{a.law} r={a.r} d={a.d} N={a.n} summary={a.summary} order={fit.order}: mean loss "
         f"{np.mean(losses):.5f}, worst {np.max(losses):.4f}; nats below truth, own rows "
         f"{own:.5f}, fresh {fresh:.5f}; passes ≤ {max(passes)} ({a.seeds} seeds)",
         flush=True,
@@ -107,7 +113,7 @@ def opponent(a):
     worst, table = 0.0, []
     for name, train, test, r, floor in cases(a):
         t = time.perf_counter()
-        ours = mm.fit(train, r, random_state=0, variance_floor=floor)
+        ours = mm.fit(train, r, random_state=0)
         t = time.perf_counter() - t
         theirs, t2 = sklearn_best(train, r, floor, 0)
         m = ours.mixture.with_variance_floor(floor * train.var(axis=0))
@@ -195,14 +201,14 @@ def certificate(a):
         r, n = int(rng.integers(2, 21)), int(10 ** rng.uniform(np.log10(3000), a.largest))
         law = ("separated", "overlapping", "shared", "light")[int(rng.integers(4))]
         d = int(rng.choice([8, 10, 15, 20]))
-        refine = None if case % 2 == 0 or a.hard else "auto"
+        from_summary = case % 2 == 0 or a.hard
         if a.hard:  # many components that overlap, few rows: most fits are bad
             r, n = int(rng.integers(8, 21)), int(10 ** rng.uniform(3.5, 4.5))
         seed = int(rng.integers(10**6))
-        if refine is None and r > mm.largest_rank(d, 6, method="robust"):
+        if from_summary and r > mm.largest_rank(d, 6, method="robust"):
             r = 6
         truth, rows = draw(law, r, d, n, seed)
-        fit = mm.fit(rows, r, refine=refine, random_state=0)
+        fit = fitted(rows, r, from_summary)
         bayes, accuracy, _ = laws.accuracies(fit.mixture, truth)
         value, c = bayes - accuracy, fit.certificate
         rows_of_table.append((value, c.passed))
@@ -210,7 +216,7 @@ def certificate(a):
         odd = (kind == "bad" and c.passed) or (kind == "good" and not c.passed)
         if a.verbose or odd:
             print(
-                f"{case}: {law} r={r} d={d} N={n} refine={refine} loss {value:.4f} {kind} "
+                f"{case}: {law} r={r} d={d} N={n} summary={from_summary} loss {value:.4f} {kind} "
                 f"{'passed' if c.passed else 'not passed'} p {c.p_value:.3g} effect "
                 f"{c.effect_size:.2g} predicted {c.predicted_loss:.4f} "
                 f"{[f.kind for f in c.findings if f.severity.value == 'fatal']}"
@@ -227,18 +233,18 @@ def certificate(a):
 
 
 def intervals(a):
-    for refine in (None, "auto"):
+    for from_summary in (True, False):
         found = []
         for seed in range(a.first, a.first + a.seeds):
             truth, rows = draw(a.law, a.r, a.d, a.n, seed)
-            fit = mm.fit(rows, a.r, refine=refine, random_state=0)
+            fit = fitted(rows, a.r, from_summary)
             if fit.certificate.passed:
                 found.append(laws.covered(fit, truth, rows))
         names = found[0] if found else ()
         totals = {name: np.sum([x[name] for x in found], axis=0) for name in names}
         text = ", ".join(f"{name} {inside / size:.3f}" for name, (inside, size) in totals.items())
         print(
-            f"{a.law} r={a.r} N={a.n} refine={refine}: {len(found)} passed; coverage {text}",
+            f"{a.law} r={a.r} N={a.n} summary={from_summary}: {len(found)} passed; coverage {text}",
             flush=True,
         )
 
@@ -254,8 +260,7 @@ def auto(a):
             truth, rows = draw(law, r, a.d, a.n, seed)
             if truth.weights.min() >= 0.05:
                 break
-        refine = None if a.refine == "none" else a.refine
-        fit = mm.fit(rows, "auto", refine=refine, random_state=0)
+        fit = fitted(rows, "auto", a.summary)
         found = fit.mixture.n_components
         right += found == r
         if found != r:
@@ -274,8 +279,8 @@ def main():
         p.add_argument("-r", type=int, default=6)
         p.add_argument("-d", type=int, default=15)
         p.add_argument("-n", type=lambda s: int(float(s)), default=100000)
-        p.add_argument("--order", default="auto")
-        p.add_argument("--refine", default="auto", choices=["auto", "none"])
+        p.add_argument("--order", type=int)
+        p.add_argument("--summary", action="store_true", help="fit the moments alone")
         p.add_argument("--seeds", type=int, default=8)
         p.add_argument("--first", type=int, default=0)
         p.add_argument("--cases", type=int, default=100)

@@ -170,7 +170,11 @@ def model_of(kind, truth, cube, n_total, seed):
         total = sum(cube.values())
         return fit_of(truth, total, seed), {}
     if kind == "moments":
-        return fitted(truth, max(n_total, 20_000), seed + 10_000, refine=None), {}
+        table, _ = truth.sample(max(n_total, 20_000), random_state=seed + 10_000)
+        schema = truth.schema
+        missing = "error" if schema is None else "model"
+        summary = mm.summarize(table, families=schema, missing=missing)
+        return fit_of(truth, summary, seed + 10_000), {}
     result = fitted(truth, 10_000, seed + 10_000)
     if kind == "fit":
         return result, {}

@@ -96,7 +96,7 @@ for m in printed:
     weights, means = rng.random(r), 50 * rng.standard_normal((r, d))
     truth = mm.DiagonalMixture(weights / weights.sum(), means, rng.standard_normal((r, d)) ** 2)
     rows, labels = truth.sample(10_000, random_state=0)
-    fit = mm.fit(rows, r, order=m, method="paper", refine=None, random_state=0)
+    fit = mm.fit(rows, r, method="paper", random_state=0)
     mixture = fit.mixture.with_variance_floor(1e-6 * rows.var(axis=0))
     ours.append((truth.align(mixture).predict(rows) == labels).mean())
 

@@ -43,7 +43,7 @@ sets = {
 scores = []
 for name, (data, target, r) in sets.items():
     data = StandardScaler().fit_transform(data)
-    result = mm.fit(data, r, variance_floor=1e-3, random_state=0)
+    result = mm.fit(data, r, random_state=0)
     em = GaussianMixture(
         r,
         covariance_type="diag",

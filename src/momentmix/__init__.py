@@ -19,13 +19,9 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.datasets import example_table as example_table
     from momentmix.errors import (
         CapacityError as CapacityError,
-        CertificateWarning as CertificateWarning,
-        DecompositionError as DecompositionError,
         FitWarning as FitWarning,
         InputError as InputError,
-        InputTypeError as InputTypeError,
         MomentmixError as MomentmixError,
-        PrecisionWarning as PrecisionWarning,
     )
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
@@ -37,7 +33,6 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
     from momentmix.families.poisson import PoissonBlock as PoissonBlock
     from momentmix.fitting.api import fit as fit
-    from momentmix.fitting.conditions.standard_moments import StandardMoments as StandardMoments
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
     from momentmix.monitoring.compare import compare as compare
@@ -65,17 +60,7 @@ _HOMES = {
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
     "families.negative_binomial": ("NegativeBinomialBlock",),
     "families.poisson": ("PoissonBlock",),
-    "fitting.conditions.standard_moments": ("StandardMoments",),
-    "errors": (
-        "CapacityError",
-        "CertificateWarning",
-        "DecompositionError",
-        "FitWarning",
-        "InputError",
-        "InputTypeError",
-        "MomentmixError",
-        "PrecisionWarning",
-    ),
+    "errors": ("CapacityError", "FitWarning", "InputError", "MomentmixError"),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),
     "fitting.api": ("fit",),

@@ -7,12 +7,12 @@ pass, or a sample of at most 40,000 rows. The steps are the same as in one proce
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.errors import InputError, InputTypeError, MissingDependencyError
+from momentmix.errors import InputTypeError, MissingDependencyError
 
 try:
     import dask.array
@@ -103,10 +103,6 @@ def summarize(
 def fit(
     data: Any,
     n_components: local.Number = "auto",
-    order: int | Literal["auto"] = "auto",
-    method: Literal["robust", "paper"] = "robust",
-    refine: Literal["auto", "em"] | None = "auto",
-    random_state: int | np.random.Generator | None = None,
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
@@ -118,7 +114,7 @@ def fit(
     """Fit a mixture to rows on a cluster.
 
     The steps of `momentmix.fit`: the moments in one pass, the moment fit in this process,
-    then passes over the rows unless `refine` is None. Each pass computes the collection again;
+    then passes over the rows. Each pass computes the collection again;
     ``persist()`` it first where the cluster's memory holds it.
 
     Parameters
@@ -126,7 +122,7 @@ def fit(
     data, columns, missing, families, client, progress
         As for `summarize`, and missing="mar" as for `momentmix.fit`. With families, or
         missing="model", the answer comes from the moments alone, without passes over the rows.
-    n_components, order, method, refine, random_state
+    n_components
         As for `momentmix.fit`.
     **options
         ``blocks``, ``max_passes`` and other options of `momentmix.fit`, with its defaults. Rows on
@@ -145,14 +141,8 @@ def fit(
         rows = open_collection(data, schedule, columns, missing, families)
     table: DaskRows | MomentSummary = rows
     if missing != "mar" and (families is not None or missing == "model"):
-        if refine == "em":
-            raise InputError(
-                'refine="em" has no passes over rows with families on a cluster. Use '
-                'refine="auto": the answer comes from the moments alone.'
-            )
-        table = rows.summary(_usual(rows) if order == "auto" else order, None)
-    asked = (n_components, order, method, refine, random_state)
-    return local.fit(table, *asked, progress=progress, **options)
+        table = rows.summary(_usual(rows), None)
+    return local.fit(table, n_components, progress=progress, **options)
 
 
 def _usual(rows: DaskRows) -> int:

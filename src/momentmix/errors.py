@@ -14,7 +14,6 @@ from typing import Any
 
 __all__ = [
     "CapacityError",
-    "CertificateWarning",
     "ClusterError",
     "DecompositionError",
     "FitWarning",
@@ -25,7 +24,6 @@ __all__ = [
     "MomentmixError",
     "NoInputError",
     "OutputError",
-    "PrecisionWarning",
     "ShardError",
     "SummaryFileError",
     "printable",
@@ -175,21 +173,12 @@ class ClusterError(MomentmixError, RuntimeError):
 
 
 class FitWarning(_Printable, UserWarning):
-    """Data have a property that impairs a fit, or columns of a table were left out or guessed."""
+    """The data or the answer need a look: the message says which column, or which finding.
 
-
-class CertificateWarning(_Printable, UserWarning):
-    """The certificate of an estimator did not pass; the message says of what kind the reasons are.
-
-    It is not scikit-learn's ``ConvergenceWarning``: the fit may have converged, to an answer that
-    the data contradict. To silence it::
-
-        warnings.filterwarnings("ignore", category=momentmix.CertificateWarning)
+    It tells of properties of the data that impair a fit, of columns that were left out or guessed,
+    of numbers that lose digits, and of a certificate that did not pass. It is not scikit-learn's
+    ``ConvergenceWarning``: a fit may have converged to an answer that the data contradict.
     """
-
-
-class PrecisionWarning(_Printable, UserWarning):
-    """Numbers lose digits in the conversion to float64, or by a large offset."""
 
 
 HeldWarnings = list[tuple[str, type[Warning]]]

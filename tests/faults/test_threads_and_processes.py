@@ -1,4 +1,4 @@
-"""Threads and processes: summaries, models and estimators of their own or shared; fork, spawn."""
+"""Threads and processes: summaries and models of their own or shared; fork, spawn."""
 
 import multiprocessing
 import os
@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentGaussianMixture, MomentSummary
+from momentmix import DiagonalMixture, MomentSummary
 from momentmix.errors import InputError
 
 ROWS = np.random.default_rng(0).standard_normal((4000, 4))
@@ -144,33 +144,6 @@ def test_two_summaries_that_are_added_to_each_other():
 
     run_all(lambda: add(a, b), lambda: add(b, a))
     assert a.n_rows + b.n_rows + 9 * len(refused) == 36
-
-
-# -- one estimator ----------------------------------------------------------------------------
-
-
-def test_threads_that_fill_one_estimator_lose_no_rows():
-    model = MomentGaussianMixture(1, n_threads=1)
-
-    def fill():
-        for start in range(0, 4000, 100):
-            model.partial_fit(ROWS[start : start + 100])
-
-    run_all(*[fill] * 4)
-    assert model.summary_.n_rows == 16_000
-    assert model.fit_summary().means_[0] == pytest.approx(ROWS.mean(axis=0), abs=1e-12)
-
-
-def test_a_failing_thread_takes_nothing_back_from_another():
-    model = MomentGaussianMixture(1, n_threads=1).partial_fit(ROWS[:100])
-
-    def fail():
-        for _ in range(100):
-            with pytest.raises(ValueError, match="NaN"):
-                model.partial_fit(np.full((1, 4), np.nan))
-
-    run_all(lambda: [model.partial_fit(ROWS[:10]) for _ in range(100)], fail)
-    assert model.summary_.n_rows == 1100
 
 
 # -- processes --------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 import inspect
 
 import click
+import numpy as np
 import pytest
 
 import momentmix as mm
@@ -13,6 +14,44 @@ FIT = inspect.signature(mm.fit).parameters
 OTHERS = {
     "output", "force", "as_json", "quiet", "verbose", "strict", "help", "schema", "where", "seed",
 }  # fmt: skip
+
+
+# As decided, with what later work takes away: DiagonalMixture, method and remedies.
+PUBLIC = {
+    "fit", "FitResult", "summarize", "open_rows", "Mixture", "DiagonalMixture", "Schema",
+    "schema_from", "GaussianBlock", "BernoulliBlock", "CategoricalBlock", "PoissonBlock",
+    "NegativeBinomialBlock", "MomentGaussianMixture", "MomentMixture", "MomentSummary",
+    "summarize_by", "SummaryCube", "compare", "track", "report", "example_table", "decompose",
+    "approximate", "largest_rank", "smallest_order", "IncompleteSymmetricTensor",
+    "MomentmixError", "InputError", "CapacityError", "FitWarning", "__version__",
+}  # fmt: skip
+KEYWORDS = {
+    "n_components": "auto", "blocks": None, "families": None, "missing": "error",
+    "background": "auto", "sample_weight": None, "max_components": 20, "start": None,
+    "max_passes": 100, "random_state": None, "n_threads": None, "progress": None, "columns": None,
+    "exclude": None, "na_values": None, "delimiter": None, "decimal": ".", "header": None,
+    "method": "robust", "remedies": None,
+}  # fmt: skip
+
+
+def test_public_names_and_keywords_of_fit_are_those_decided():
+    assert set(mm.__all__) == PUBLIC
+    assert defaults(mm.fit) == KEYWORDS
+    kinds = [p.kind for p in FIT.values()]
+    assert kinds[:2] == [inspect.Parameter.POSITIONAL_OR_KEYWORD] * 2
+    assert inspect.Parameter.POSITIONAL_OR_KEYWORD not in kinds[2:]
+
+
+@pytest.mark.parametrize(
+    ("keyword", "hint"),
+    [
+        ("order", "mm.summarize"), ("refine", "summarize the rows"), ("constraint", "blocks"),
+        ("thorough", "random_state"), ("n_component", "n_components"), ("magic", "magic"),
+    ],
+)  # fmt: skip
+def test_a_keyword_that_is_gone_says_what_to_use(keyword, hint):
+    with pytest.raises(TypeError, match=f"fit has no keyword '{keyword}'.*{hint}|'{hint}'"):
+        mm.fit(np.zeros((9, 2)), **{keyword: 1})
 
 
 def defaults(function):

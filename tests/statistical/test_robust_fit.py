@@ -12,13 +12,14 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
+from momentmix.capacity.ranks import choose_order
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import objectives, run_batch
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import VariancePrior
+from momentmix.mixture.prior import VARIANCE_FLOOR, VariancePrior
 
 
 def unit_scale(r, d, seed):
@@ -56,7 +57,7 @@ def test_moments_alone_classify_unit_scale_mixtures():
 def test_moments_alone_on_overlapping_components():
     truth = overlapping(4, 15, 0)
     rows, _ = truth.sample(100_000, random_state=0)
-    result = mm.fit(rows, 4, refine=None, random_state=0)
+    result = mm.fit(mm.summarize(rows), 4, random_state=0)
     assert result.certificate.passed
     assert loss(result.mixture, truth) <= 0.003
     assert truth.log_prob(rows).mean() - result.mixture.log_prob(rows).mean() <= 5e-4
@@ -122,7 +123,7 @@ def test_too_few_components_do_not_pass_and_the_right_number_is_found():
     result = mm.fit(rows, "auto", random_state=0)
     assert result.mixture.n_components == 4
     assert any("least BIC" in note for note in result.notes)
-    result = mm.fit(rows, "auto", refine=None, random_state=0)
+    result = mm.fit(mm.summarize(rows, choose_order(8, "auto")), "auto", random_state=0)
     assert result.mixture.n_components == 4
     assert any("the smallest that the moments accept" in note for note in result.notes)
 
@@ -130,17 +131,17 @@ def test_too_few_components_do_not_pass_and_the_right_number_is_found():
 def test_few_rows_and_many_components_do_not_pass():
     truth = overlapping(8, 8, 0)
     rows, _ = truth.sample(1000, random_state=0)
-    result = mm.fit(rows, 8, refine=None, random_state=0)
+    result = mm.fit(mm.summarize(rows, choose_order(8, 8)), 8, random_state=0)
     assert loss(result.mixture, truth) > 0.02
     assert not result.certificate.passed
 
 
-def coverage(truth, n_rows, n_seeds, refine):
+def coverage(truth, n_rows, n_seeds, form):
     """Rates of 95 % intervals, and of ones a third as long, that hold the truth, by sample."""
     rates = {(name, short): [] for name in ("weights", "means", "variances") for short in (0, 1)}
     for seed in range(n_seeds):
         rows, _ = truth.sample(n_rows, random_state=seed)
-        result = mm.fit(rows, truth.n_components, refine=refine, random_state=0)
+        result = mm.fit(form(rows), truth.n_components, random_state=0)
         box = result.intervals()
         gaps = ((truth.means[:, None] - result.mixture.means[None]) ** 2).sum(axis=2)
         k = linear_sum_assignment(gaps)[1]
@@ -153,10 +154,10 @@ def coverage(truth, n_rows, n_seeds, refine):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("refine", [None, "auto"])
-def test_intervals_cover(refine):
+@pytest.mark.parametrize("form", [mm.summarize, np.asarray])
+def test_intervals_cover(form):
     # Entries of one sample are correlated, so the error of a rate comes from the spread of samples.
-    for (name, short), rates in coverage(overlapping(3, 6, 1), 8_000, 14, refine).items():
+    for (name, short), rates in coverage(overlapping(3, 6, 1), 8_000, 14, form).items():
         error = max(rates.std(ddof=1), 0.05) / np.sqrt(len(rates))
         covers = rates.mean() > 0.95 - 3 * error
         assert covers != short, (name, short, rates.mean(), error)
@@ -164,16 +165,17 @@ def test_intervals_cover(refine):
 
 @pytest.mark.long
 @pytest.mark.parametrize(
-    ("r", "refine", "most"),
-    [(6, "auto", 0.0015), (8, "auto", 0.0015), (15, "auto", 0.0015), (20, "auto", 0.0015),
-     (8, None, 0.01), (15, None, 0.03), (20, None, 0.05)],
+    ("r", "has_rows", "most"),
+    [(6, True, 0.0015), (8, True, 0.0015), (15, True, 0.0015), (20, True, 0.0015),
+     (8, False, 0.01), (15, False, 0.03), (20, False, 0.05)],
 )  # fmt: skip
-def test_many_rows_and_components(r, refine, most):
+def test_many_rows_and_components(r, has_rows, most):
     losses = []
     for seed in range(5):
         truth = unit_scale(r, 15, seed)
         rows, _ = truth.sample(100_000, random_state=seed)
-        losses.append(loss(mm.fit(rows, r, refine=refine, random_state=0).mixture, truth))
+        data = rows if has_rows else mm.summarize(rows, choose_order(15, r))
+        losses.append(loss(mm.fit(data, r, random_state=0).mixture, truth))
     assert np.mean(losses) <= most
 
 
@@ -182,14 +184,14 @@ def test_never_far_below_scikit_learn_on_real_data():
     for data in (load_wine().data, load_breast_cancer().data):
         rows = (data - data.mean(axis=0)) / data.std(axis=0)
         for r in (2, 3, 5, 8):
-            ours = mm.fit(rows, r, random_state=0, variance_floor=1e-3)
+            ours = mm.fit(rows, r, random_state=0)
             theirs = GaussianMixture(
                 r, covariance_type="diag", init_params="k-means++", n_init=10, max_iter=500,
                 reg_covar=1e-3, random_state=0,
             ).fit(rows)  # fmt: skip
             # Both by likelihood times prior, which is what a fit maximizes.
             features, n, d = features_of(rows), *rows.shape
-            prior = VariancePrior.of_rows(n, r, np.full(d, 1e-3))
+            prior = VariancePrior.of_rows(n, r, np.full(d, VARIANCE_FLOOR))
             other = Parameters(theirs.weights_, theirs.means_, theirs.covariances_)[None]
             other = run_batch(features, other, prior, 100)[0]
             found, best = (

@@ -6,7 +6,7 @@ import weakref
 
 import pytest
 
-from momentmix.errors import PrecisionWarning, warn_caller
+from momentmix.errors import FitWarning, warn_caller
 from momentmix.parallel import read_ahead
 
 
@@ -110,7 +110,7 @@ def test_a_caller_who_stops_early_leaves_no_thread_and_closes_the_items(n_taken)
 def warning_at(place, then=None):
     for i in range(4):
         if i == place:
-            warn_caller(f"item {i}", PrecisionWarning)
+            warn_caller(f"item {i}", FitWarning)
             if then is not None:
                 raise then
         yield i
@@ -121,7 +121,7 @@ def test_a_warning_comes_in_its_place_and_names_the_caller(place):
     ahead = read_ahead(warning_at(place), 2)
     for i in range(place):
         assert next(ahead) == i
-    with pytest.warns(PrecisionWarning, match=f"item {place}") as found:
+    with pytest.warns(FitWarning, match=f"item {place}") as found:
         assert next(ahead) == place
     assert found[0].filename == __file__
     assert list(ahead) == list(range(place + 1, 4))
@@ -129,7 +129,7 @@ def test_a_warning_comes_in_its_place_and_names_the_caller(place):
 
 def test_a_warning_before_an_error_is_not_lost():
     with (
-        pytest.warns(PrecisionWarning, match="item 2"),
+        pytest.warns(FitWarning, match="item 2"),
         pytest.raises(OSError, match="at once"),
     ):
         list(read_ahead(warning_at(2, OSError("at once")), 3))

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from functools import wraps
-from threading import RLock
 from typing import Any, Self, TypeVar, cast
-from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from momentmix.arrays import namespace
 from momentmix.errors import (
-    CertificateWarning,
     FitWarning,
     InputError,
     InputTypeError,
@@ -25,11 +23,9 @@ from momentmix.errors import (
     read_more,
     warn_caller,
 )
-from momentmix.estimators.options import passes_of, progress_of, threads_of
 from momentmix.findings.finding import together
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.parallel import one_at_a_time
 from momentmix.summary.summary import MomentSummary
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
@@ -39,13 +35,10 @@ _WHEN_ASKED = ("result_", "certificate_", "standard_errors_")
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
-_LOCKS: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()  # by estimator; never pickled
-
 
 def keeps_state(method: Method) -> Method:
-    """Run a method one thread at a time; if it fails, the estimator is as it was before."""
+    """Run a method; if it fails, the estimator is as it was before."""
 
-    @one_at_a_time
     @wraps(method)
     def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
         before = dict(self.__dict__)
@@ -82,10 +75,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # -- state --------------------------------------------------------------------------------
 
-    @property
-    def _lock(self) -> Any:
-        return _LOCKS.setdefault(self, RLock())
-
     def _forget(self) -> Mixture | None:
         """Forget the last fit; return its mixture where `warm_start` asks for it."""
         previous = self.__dict__.get("mixture_") if self.warm_start else None
@@ -96,10 +85,9 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         # Only called for what is not there.
         if name in _WHEN_ASKED:
-            with self._lock:
-                self._finish()
-                if name in self.__dict__:
-                    return self.__dict__[name]
+            self._finish()
+            if name in self.__dict__:
+                return self.__dict__[name]
         if _is_fitted(name) and self.__dict__.get("_pending"):
             raise NotFittedError(  # an AttributeError too
                 f"{name} is not known yet: partial_fit added rows, and no fit was made since. Call "
@@ -111,10 +99,9 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         return sorted({*super().__dir__(), *(_WHEN_ASKED if "_unasked" in self.__dict__ else ())})
 
     def __getstate__(self) -> dict[str, Any]:
-        with self._lock:
-            self._compute()
-            state: dict[str, Any] = super().__getstate__()
-            return state
+        self._compute()
+        state: dict[str, Any] = super().__getstate__()
+        return state
 
     def __sklearn_is_fitted__(self) -> bool:
         """Whether there is a fit, or rows that methods can make one of."""
@@ -138,8 +125,8 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.lower_bounds_ = [*result.log_likelihoods, self.lower_bound_][1:]
         if not self.converged_:
             warn_caller(
-                f"not converged after {passes_of(self.max_passes, self.max_iter)} passes over the "
-                "rows; allow more with max_passes.",
+                f"not converged after {self.max_passes} passes over the rows; allow more with "
+                "max_passes.",
                 ConvergenceWarning,
             )
 
@@ -165,7 +152,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
             text = "the certificate did not pass: " * is_refused + reasons[0].rstrip(".")
             more = f"{len(reasons) - 1} more: " if len(reasons) > 1 else ""
             text += f" ({more}print certificate_, {read_more('the-certificate-did-not-pass')})"
-            warn_caller(text, CertificateWarning if is_refused else FitWarning)
+            warn_caller(text, FitWarning)
 
     @keeps_state
     def fit_summary(self, summary: MomentSummary | None = None) -> Self:
@@ -208,22 +195,17 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
-    def _fit_options(self) -> dict[str, Any]:
-        """Return options of `begin_fit` that all estimators have, by the names of scikit-learn."""
+    def _fit_options(self, previous: Mixture | None) -> dict[str, Any]:
+        """Return options of `fit` that all estimators have; a warm start is from `previous`."""
         return {
             "n_components": self.n_components,
             "max_components": self.max_components,
             "background": self.background,
-            "order": self.order,
-            "refine": self.refine,
+            "start": previous if self._can_start(previous) else self.start,
             "random_state": self._seed(),
-            "max_passes": passes_of(self.max_passes, self.max_iter),
-            "tol": self.tol,
-            "thorough": check_count("n_init", self.n_init, 1) > 1,
-            "n_threads": threads_of(self.n_threads, self.n_jobs),
-            "progress": progress_of(self.verbose, type(self).__name__),
-            "reading": {},
-            "defers": True,
+            "max_passes": self.max_passes,
+            "n_threads": self.n_threads,
+            "progress": _progress_of(self.verbose, type(self).__name__),
         }
 
     def _can_start(self, previous: Mixture | None) -> bool:
@@ -245,9 +227,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _mixture(self) -> Mixture:
         check_is_fitted(self)
         if self.__dict__.get("_pending"):
-            with self._lock:
-                if self.__dict__.get("_pending"):  # no other thread has made the fit meanwhile
-                    self.fit_summary()
+            self.fit_summary()
         mixture: Mixture = self.mixture_
         return mixture
 
@@ -305,20 +285,31 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         scores = self.score_samples(X)
         return float(namespace(scores).sum(scores)), int(scores.shape[0])
 
-    def _n_parameters(self) -> int:
-        return self._mixture().parameters.n_free
-
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on the rows: lower is better."""
         total, n = self._total(X)
-        return float(-2 * total + self._n_parameters() * np.log(n))
+        return float(-2 * total + self._mixture().parameters.n_free * np.log(n))
 
     def aic(self, X: Any) -> float:
         """Akaike's information criterion on the rows: lower is better."""
-        return float(-2 * self._total(X)[0] + 2 * self._n_parameters())
+        return float(-2 * self._total(X)[0] + 2 * self._mixture().parameters.n_free)
 
 
 def _is_fitted(name: str) -> bool:
     """Whether an attribute is what a fit finds, not what it is given."""
     is_result = name.endswith("_") and not name.startswith("_")
     return name in ("_pending", "_unasked") or (is_result and not name.endswith("_in_"))
+
+
+def _progress_of(verbose: int, name: str) -> Callable[[str], None] | None:
+    """Return a function that prints the stages; from 2 on, with the seconds before each."""
+    level = int(verbose) if isinstance(verbose, bool) else verbose
+    if not check_count("verbose", level, 0):
+        return None
+    begin = time.perf_counter()
+
+    def show(stage: str) -> None:
+        seconds = f", after {time.perf_counter() - begin:.2f} s" if verbose > 1 else ""
+        print(f"{name}: {stage}{seconds}", flush=True)
+
+    return show

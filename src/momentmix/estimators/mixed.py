@@ -12,7 +12,7 @@ from sklearn.utils.validation import validate_data
 from momentmix.arrays import is_tensor, to_numpy
 from momentmix.errors import InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.fitting.api import begin_fit
+from momentmix.fitting.api import FitOptions, begin_fit
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
@@ -51,9 +51,7 @@ class MomentMixture(MixtureMethods):
     background : bool or "auto", default="auto"
         As in `momentmix.fit`, whose tables have typing errors and codes as often as numbers: rows
         far from all others belong to no group, and `predict` gives −1 for them.
-    order, refine, variance_floor, max_passes, max_iter, tol, n_init
-        As for `MomentGaussianMixture`.
-    random_state, warm_start, verbose, n_threads, n_jobs
+    max_passes, start, random_state, warm_start, verbose, n_threads
         As for `MomentGaussianMixture`.
 
     Attributes
@@ -94,19 +92,13 @@ class MomentMixture(MixtureMethods):
         missing: Missing = "error",
         unseen: Unseen = "error",
         blocks: Any = None,
-        order: int | Literal["auto"] = "auto",
-        refine: Literal["auto", "em"] | None = "auto",
         background: bool | Literal["auto"] = "auto",
-        variance_floor: float = 1e-6,
         max_passes: int = 100,
-        max_iter: int | None = None,
-        tol: float | None = None,
-        n_init: int = 1,
+        start: Any = None,
         random_state: Any = None,
         warm_start: bool = False,
         verbose: int = 0,
         n_threads: int | None = None,
-        n_jobs: int | None = None,
     ) -> None:
         self._set_parameters(locals())
 
@@ -145,8 +137,7 @@ class MomentMixture(MixtureMethods):
         first = "summary_" not in self.__dict__
         table = self._checked(X, reset=first, fewest=1)
         if first:
-            order = None if self.order == "auto" else self.order
-            summary = summarize(table, order, families=self.families, missing=self.missing)
+            summary = summarize(table, families=self.families, missing=self.missing)
         else:
             known = self.summary_
             schema = known.schema or plain_schema(known.n_features, known.feature_names)
@@ -160,12 +151,11 @@ class MomentMixture(MixtureMethods):
     ) -> MomentMixture:
         has_schema = isinstance(data, MomentSummary) and data.schema is not None
         families = None if has_schema else self.families
-        begun = begin_fit(
-            data, method="robust", blocks=self.blocks, sample_weight=sample_weight,
-            families=families, missing=self.missing, variance_floor=self.variance_floor,
-            constraint=None, start=previous if self._can_start(previous) else None,
-            **self._fit_options(),
+        options = FitOptions(
+            blocks=self.blocks, sample_weight=sample_weight, families=families,
+            missing=self.missing, **self._fit_options(previous),
         )  # fmt: skip
+        begun = begin_fit(data, options, defers=True)
         self.schema_ = begun.draft.schema
         self._set_from(begun)
         return self

@@ -235,12 +235,6 @@ FITS: dict[str, Entry] = {
         "Look at the columns that belong together: {columns}.",
         "Within a group one depends on the other, which the model does not allow for.",
     ),
-    "constraint": Entry(
-        "the rows reject {constraint} covariances: without the constraint EM gains {gain:.2g} nats "
-        "a row, and BIC asks for {price:.2g}.",
-        "Know that the groups have other spreads than the model.",
-        "The rows do not agree with the restriction that was asked for.",
-    ),
     # -- missing cells
     "shared-gaps": Entry(
         lambda f: "gaps depend on gaps or values of other columns within components: {pairs}."

@@ -86,14 +86,12 @@ def _option(key: str, value: Any) -> str:
 
 
 # Phrases of several messages.
-NEED_ROWS = Message(
-    "fit the rows with EM passes, which neither a summary nor ", options(refine=None), " has"
-)
+NEED_ROWS = "fit the rows, which a summary does not hold"
 NO_MAR = Message(
-    options(missing="mar"), " needs passes over the rows, which neither a summary nor ",
-    options(refine=None), " has: where cells are missing by what is seen of their row, the moments "
-    "of seen cells are not those of all cells. Fit the rows, or use ", options(missing="model"),
-    " or ", options(missing="drop"), ".",
+    options(missing="mar"), " needs passes over the rows, which a summary does not hold: where "
+    "cells are missing by what is seen of their row, the moments of seen cells are not those of "
+    "all cells. Fit the rows, or use ", options(missing="model"), " or ", options(missing="drop"),
+    ".",
 )  # fmt: skip
 GAPS = Message(
     "Say why cells are missing: by what is seen of their row, as in surveys, ",
@@ -102,5 +100,5 @@ GAPS = Message(
     options(missing="drop"), " (rows with gaps are left out).",
 )  # fmt: skip
 PAPER, ROBUST = options(method="paper"), options(method="robust")
-WITH_FLOOR = Message("fit with a variance floor", either(", or use with_variance_floor()", ""), ".")
+WITH_FLOOR = "use with_variance_floor()."
 FITTED_TO = either("Use the summary that it was fitted to.", "Give the data that it was fitted to.")

@@ -12,7 +12,7 @@ from momentmix.findings.messages import SCHEMA, Message, either, options
 
 # Keywords of `fit` that the command names otherwise, lacks, or does not need.
 _OPTIONS = {"random_state": "seed"}
-_NO_OPTION = {"sample_weight", "start", "constraint", "tol", "thorough", "variance_floor"}
+_NO_OPTION = {"sample_weight", "start"}
 _NO_MATTER = {"n_threads", "progress"}
 FEWEST_ROWS = 60  # to try remedies
 NOTHING_HELPS = (
@@ -38,9 +38,7 @@ class Remedy:
         change.
     gain : float
         By how many nats a row the log-density of left-out rows is larger, above two standard errors
-        in most cases; about 0 where other rows give the groups again and did not before. Where a
-        column is left out, it is that of the other columns. Where cells of a column become missing
-        at random, it is that of its seen cells, given the others of their row.
+        in most cases; about 0 where other rows give the groups again and did not before.
     error : float
         Standard error of the gain.
     reproducibility, before : float
@@ -88,8 +86,6 @@ class Remedy:
         if has_levels or _NO_OPTION & given.keys():
             return ""
         named = {_OPTIONS.get(key, key): value for key, value in given.items()}
-        if "refine" in self.options and self.options["refine"] is None:
-            named["refine"] = None
         text = options(**named).shell
         inputs = " ".join(map(quote, self.inputs or ("DATA",)))
         return "" if SCHEMA in text else f"momentmix fit {inputs} {text} -o model.json"

@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.errors import InputError
 from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.starts import Start
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Constraint, Structure, VariancePrior
+from momentmix.mixture.prior import VariancePrior
 from momentmix.progress import tell
 
 _LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
@@ -51,40 +50,22 @@ class FitContext:
     """
 
     rng: np.random.Generator
-    variance_floor: float = 1e-6
     max_passes: int = 100
     n_threads: int = 1
     clock: Clock = field(default_factory=Clock)
     checked: Any = None  # of a stage above: inference.checked_rows.CheckedRows
-    tol: float | None = None
     thorough: bool = False
     start: Start | None = None
-    constraint: Constraint | None = None
     max_components: int = 20  # where the number is chosen
     background: bool | Literal["auto"] = False
     far: Any = None  # inference.outliers.Outliers that a fit before this one has found
     defers: bool = False
 
-    def structure(self, moments: StandardMoments, blocks: Blocks | None) -> Structure:
-        """Blocks, floors and constraint of the features."""
-        structure = moments.structure(self.variance_floor, blocks)
-        if self.constraint != "spherical":
-            return replace(structure, constraint=self.constraint)
-        units = (moments.scale / moments.scale.max()) ** 2
-        units /= units.mean()
-        if units.min() < _LEAST_UNIT:
-            raise InputError(
-                "one variance for all columns says nothing of a column whose deviation is less "
-                f"than 1e-8 of another's, as that of {moments.column_name(int(units.argmin()))}. "
-                "Scale the columns, or use diagonal covariances."
-            )
-        return replace(structure, constraint="spherical", units=units)
-
     def prior(
         self, moments: StandardMoments, blocks: Blocks | None, n_rows: int, n_components: int
     ) -> VariancePrior:
         """Prior of the variances of so many components, from so many rows."""
-        return VariancePrior.of_rows(n_rows, n_components, self.structure(moments, blocks))
+        return VariancePrior.of_rows(n_rows, n_components, moments.structure(blocks))
 
     def order_of(self, parameters: Parameters) -> Int:
         """Numbers of the components in the order of the result, of shape (r,)."""

@@ -52,12 +52,11 @@ def table_of(
 ) -> Table:
     """Rows wherever they are, or a summary of rows, as features; arguments as for `fit`."""
     check_missing(missing)
-    moments = moments_of(data)
-    if moments is not None:
-        schema: Schema | None = getattr(data, "schema", None)
-        if missing == "mar" and schema is not None and any(c.has_missing for c in schema.columns):
+    if isinstance(data, MomentSummary):
+        columns = () if data.schema is None else data.schema.columns
+        if missing == "mar" and any(column.has_missing for column in columns):
             raise InputError(NO_MAR)
-        return _table_of_summary(data, moments, families, reading, sample_weight)
+        return _table_of_summary(data, families, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
     notes: tuple[str, ...] = ()
@@ -123,7 +122,7 @@ def rows_of(data: Any) -> Rows:
 
 
 def _table_of_summary(
-    data: Any, moments: StandardMoments, families: Families, reading: Reading, sample_weight: Any
+    data: MomentSummary, families: Families, reading: Reading, sample_weight: Any
 ) -> Table:
     if sample_weight is not None:
         raise InputError(
@@ -133,20 +132,15 @@ def _table_of_summary(
     columns = reading.columns
     replace(reading, columns=None).check_nothing("a summary holds moments")
     if columns is not None:
-        if not isinstance(data, MomentSummary):
-            reading.check_nothing("these are standardized moments")
         data = data.truncate(min(data.order, len(columns))).select(columns)
-        selected = moments_of(data)
-        assert selected is not None
-        moments = selected
-    return Table(moments, _schema_of_summary(data, moments, families))
+    moments = moments_of(data)
+    return Table(moments, _schema_of_summary(data.schema, moments, families))
 
 
 def _schema_of_summary(
-    data: MomentSummary | StandardMoments, moments: StandardMoments, families: Families
+    own: Schema | None, moments: StandardMoments, families: Families
 ) -> Schema | None:
     """The schema of a summary; that of families where it has none."""
-    own: Schema | None = getattr(data, "schema", None)
     if own is not None:
         if families is not None and families != own:
             text = "the summary holds the families of its columns already; leave "
@@ -195,14 +189,8 @@ def load_summaries(paths: Sequence[str]) -> MomentSummary:
     return total
 
 
-def moments_of(data: object) -> StandardMoments | None:
-    """The standardized moments that `data` is or holds; None if it is rows."""
-    if isinstance(data, StandardMoments):
-        check_sizes(data.minimum, data.maximum)
-        _check_spread(data, None)
-        return data
-    if not isinstance(data, MomentSummary):
-        return None
+def moments_of(data: MomentSummary) -> StandardMoments:
+    """The standardized moments of a summary."""
     data = data.copy()  # one state for all that follows, whatever other threads add meanwhile
     if data.n_rows:
         check_sizes(data.minimum, data.maximum, data.feature_names)
@@ -291,7 +279,6 @@ def summarized(
     squared_order = max(0, min(most_squared, order - 1))
     summary = summary_of(rows, order, squared_order, n_threads)
     moments = moments_of(summary)
-    assert moments is not None
     if rows.row_counts is not None:
         moments = replace(moments, counted=rows.n_counted)
         if rows.is_frequency:

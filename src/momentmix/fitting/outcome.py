@@ -17,7 +17,6 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import PatternLayout
 from momentmix.fitting.inference.certificate import Certificate
-from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameters import Parameters
 from momentmix.wording import listed
@@ -178,11 +177,6 @@ class FitFacts:
         """Depth of the valley between each pair of components, of shape (r, r)."""
         return self.certificate.separation
 
-    @property
-    def description(self) -> Description:
-        """How close the mixture is to the distribution of the rows."""
-        return self.certificate.description
-
 
 class Rest(NamedTuple):
     """Facts of an answer beside the mixture: its errors, and whether to trust it."""
@@ -208,7 +202,6 @@ class StandardFit:
     notes: Sequence[str] = ()
     winner: str = "moments"
     passes: Refined | None = None
-    candidates: Sequence[tuple[str, float]] = ()
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
     layout: PatternLayout | None = None

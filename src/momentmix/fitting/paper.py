@@ -17,11 +17,11 @@ Differs from the paper:
 * β is kept away from zero (weights of at least 1e-6), since (est-w-mu) divides by a power of it.
 * On samples, variances below a tenth of the variance that the components share (what is left of a
   column's variance after the means) are raised to it: (solve-sigma) often puts variances at zero
-  there, and a component of variance zero attracts no row. With ``variance_floor=0`` they stay as
+  there, and a component of variance zero attracts no row. With ``floor=0`` they stay as
   (solve-sigma) gives them, zeros included, which have no density.
 * Columns whose largest value is above 1e20 or below 1e-20 are measured in a power of two next to
   it, since its powers would leave float64; the answer is in the units of the data.
-* Constant columns get variances of at least ``variance_floor`` times their value squared.
+* Constant columns get variances of at least 1e-6 times their value squared.
 
 Data must not be centered: centering makes M_1 zero and the means linearly dependent.
 """
@@ -37,9 +37,8 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Array
 from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
-from momentmix.errors import InputError, InputTypeError, PrecisionWarning, check_count, warn_caller
-from momentmix.findings.messages import PAPER, ROBUST, Message, options
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.errors import FitWarning, InputError, check_count, warn_caller
+from momentmix.findings.messages import PAPER, ROBUST, Message
 from momentmix.fitting.context import Clock
 from momentmix.fitting.data import moments_of, rows_of, summary_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -49,6 +48,7 @@ from momentmix.fitting.result import FitResult
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.mixture.separation import separation_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
@@ -185,44 +185,33 @@ def _non_negative(table: Array, target: Array) -> Array:
 def fit_by_paper(
     data: Any,
     n_components: int | str,
-    order: int | Literal["auto"],
-    refine: str | None,
-    random_state: int | np.random.Generator | None,
-    floor: float,
+    order: int | Literal["auto"] = "auto",
+    random_state: int | np.random.Generator | None = None,
+    floor: float = _FLOOR,
 ) -> FitResult:
     """Algorithm 5.1, with the same test of its answer as the robust method."""
-    if refine == "em":
-        raise InputError(
-            Message(options(refine="em"), " goes with ", ROBUST, "; ", PAPER, " takes none.")
-        )
     if isinstance(n_components, str):
         text = f" takes a number of components; got {n_components!r}. Give a number, or use "
         raise InputError(Message(PAPER, text, ROBUST, " for 'auto'."))
-    if isinstance(data, StandardMoments):
-        raise InputTypeError(
-            'method="paper" needs uncentered moments; pass rows or a MomentSummary, not '
-            "StandardMoments."
-        )
     r, clock = check_count("n_components", n_components, 1), Clock()
     with clock.stage("paper"):
         summary, order = _summarize(data, r, order)
         moments = moments_of(summary)
-        assert moments is not None
         mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
         residual, converged = 0.0, True
         if r > 1:
             fit = _fit_summary(summary, r, order, random_state, floor)
             mixture, residual = fit.mixture, fit.approximation.residual
             converged = fit.approximation.converged and fit.polish.converged
-    least = np.where(moments.constant, floor * moments.scale**2, 0.0)
+    least = np.where(moments.constant & (floor > 0), VARIANCE_FLOOR * moments.scale**2, 0.0)
     mixture = replace(mixture.with_variance_floor(least), feature_names=moments.feature_names)
     # The certificate of the robust method, without a predicted loss: there is no covariance.
     varying = moments.varying()
     standard = varying.standardize(mixture.marginal(varying.columns))
-    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, floor or 1e-6))
+    p = Parameters(standard.weights, standard.means, np.maximum(standard.variances, VARIANCE_FLOOR))
     test = check_conditions(varying, p, np.random.default_rng(0))
     capacity = largest_rank(moments.n_features, order) if order >= 3 else 1
-    findings = collect_findings(varying, p, test, capacity, floor) + find_constants(moments)
+    findings = collect_findings(varying, p, test, capacity) + find_constants(moments)
     return FitResult(
         n_rows=moments.n_rows,
         order=order,
@@ -238,7 +227,6 @@ def fit_by_paper(
         moments=moments,
         summary=None if isinstance(data, MomentSummary) else summary,
         stages=clock.stages,
-        residual=residual,
     )
 
 
@@ -282,7 +270,7 @@ def _fit_summary(
             f"{column_label(worst, summary.feature_names)} lies {offsets[worst]:.3g} standard "
             "deviations from zero: such an offset hides the components. Subtract a constant near "
             "the mean from that column before summarizing.",
-            PrecisionWarning,
+            FitWarning,
         )
     # A power of two next to the largest value where its powers would leave float64.
     size = float(np.maximum(np.abs(summary.minimum), np.abs(summary.maximum)).max())
@@ -294,6 +282,6 @@ def _fit_summary(
         return fit._replace(mixture=mixture)
     centered = mixture.means - mixture.weights @ mixture.means
     within = summary.variance - mixture.weights @ centered**2
-    least = np.maximum(1e-6 * summary.variance, np.finfo(float).tiny)
-    floored = mixture.with_variance_floor(np.maximum(_FLOOR * within, least))
+    least = np.maximum(VARIANCE_FLOOR * summary.variance, np.finfo(float).tiny)
+    floored = mixture.with_variance_floor(np.maximum(floor * within, least))
     return fit._replace(mixture=floored)

@@ -9,10 +9,8 @@ Two thirds of a sample are fitted with the options as they are and with each rem
 third is compared: the same rows for all. A remedy helps if the gain is above two standard errors,
 or if other rows give the groups again that did not before and the gain is not below.
 
-Densities and probabilities are not comparable. A column that lies on a grid, and whose family
-changes, has the probability of its cell: the mean density of the cell, times its width. Where a
-column is left out, the others are compared. Where the probability of being seen leaves the model, a
-law of gaps takes its place: a logistic regression on what is seen of the row.
+Only changes whose densities are comparable are tried: logarithms, joined columns, another number of
+components, a background, and cells that are missing at random where their rows were dropped.
 """
 
 from __future__ import annotations
@@ -21,18 +19,15 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import log, nan
-from typing import Any, Literal, NamedTuple
+from math import nan
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import expit
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
-from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
-from momentmix.findings.messages import Message
 from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import table_of
@@ -50,20 +45,14 @@ from momentmix.tables.validation import as_weights
 from momentmix.wording import listed, plural
 
 Fit = Callable[..., FitResult]
-Tried = Literal["try", "apply"]
 Change = dict[str, Any]  # keywords of `fit`
 
 _SEED = 38
 _ROWS = 4500  # of the sample
-_MOST_TRIED, _MOST_APPLIED = 5, 5
+_MOST_TRIED = 5
 _ERRORS = 2.0  # standard errors by which left-out rows have to be described better
 _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show it
-_POINTS = 16  # of a cell, in which densities are averaged; they vary by a third in it at most
-_STEPS = 8  # of Newton for a logistic regression
-_FEWEST_EQUAL = 2.0  # rows for each value of a column on a grid
 _MISFIT = 0.03  # distance of a column from the rows that is worth a trial; "close" ends at 0.1
-_ON_GRID = 1e-6  # of a step
-_LEAST = {LOG: 1e-300, LOG1P: -1.0 + 1e-9}  # numbers that have a logarithm
 _LOST = 0.5  # reproducibility of a group that is not there
 _FALL = 0.1  # of a reproducibility, beyond what two halves of some thousand rows vary by
 _FOUND = ("n_components", "blocks")  # by a fit, where nothing else was given
@@ -72,11 +61,6 @@ _MOST_PATHS = 3  # in a command; of more, as of a folder, DATA stands for all
 _DEFAULTS = {"blocks": "diag"}
 _READING = vars(Reading())  # keywords that say how a table is read
 _TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logarithm may take in
-# Findings about columns that may be left out.
-_LEFT_OUT = {
-    "row-number", "duplicate-columns", "independent-column", "heavy-tails", "column-shape",
-    "discrete-column", "repeated-value", "dependent-columns", "no-information",
-}  # fmt: skip
 
 
 class Suggestion(NamedTuple):
@@ -123,36 +107,17 @@ class SplitRows:
             return None
 
 
-def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: Tried) -> FitResult:
-    """Fit, and try or apply remedies; `fit` is `momentmix.fit`."""
-    if how not in ("try", "apply"):
-        raise InputError(f'remedies must be "try", "apply" or None; got {how!r}.')
-    options = {k: x for k, x in options.items() if k not in _READING or x != _READING[k]}
+def with_remedies(fit: Fit, data: Any, options: dict[str, Any], how: str) -> FitResult:
+    """Fit, and try remedies; `fit` is `momentmix.fit`."""
+    if how != "try":
+        raise InputError(f'remedies must be "try" or None; got {how!r}.')
     if hasattr(data, "read") and not hasattr(data, "to_numpy"):  # a stream, which is read once
         reading = {key: options.pop(key) for key in _READING.keys() & options.keys()}
         data = Reading.of(reading).open(data, options.get("missing", "error"))
     result = fit(data, **options)
-    done: list[Remedy] = []
-    while True:
-        offers = try_remedies(fit, data, options, result.mixture, result.certificate)
-        if how == "try" or len(done) == _MOST_APPLIED:
-            break
-        # A column that is left out cannot be judged itself: that is for people to decide.
-        own = _excluded(options)
-        best = next((r for r in offers or () if _excluded(r.options) == own), None)
-        if best is None:
-            break
-        result, options = fit(data, **best.options), dict(best.options)
-        done.append(best)
-    notes = [*result.notes, *(f"remedy applied: {remedy}" for remedy in done)]
-    notes += [NOT_COMPARED] * (offers is None)
-    if done:
-        notes.append(Message("the call is ", done[-1].code))
+    offers = try_remedies(fit, data, options, result.mixture, result.certificate)
+    notes = [*result.notes, *([NOT_COMPARED] if offers is None else [])]
     return replace(result, remedies=offers, notes=notes)
-
-
-def _excluded(options: Mapping[str, Any]) -> list[Any]:
-    return [options.get(key) for key in ("exclude", "columns")]
 
 
 def try_remedies(
@@ -186,8 +151,6 @@ def try_remedies(
         return []
     found: list[Effect] = []
     for trial in suggestions[:_MOST_TRIED]:
-        if found and "exclude" in trial.change:  # what leaves a column out describes less
-            break
         detail(trial.words)
         effect = _effect(rows, own, base, trial, is_auto)
         if effect is not None:
@@ -256,9 +219,10 @@ def _effect(
         words = f"{words}, {r} group{plural(r)}" if len(others) > 1 else f"{r} group{plural(r)}"
         change = {**others, "n_components": r}
     try:
-        gains = _gains(sample, base.mixture, result.mixture, change)
+        before, after = (x.mixture.log_prob(sample.test, unseen="missing") for x in (base, result))
     except MomentmixError:  # left-out cells that do not suit the change, as the logarithm of −1
         return None
+    gains = np.asarray(after) - np.asarray(before)
     weights = np.ones(len(gains)) if sample.weights is None else sample.weights[1]
     weights = weights / weights.sum()
     gain = float(weights @ gains)
@@ -290,20 +254,7 @@ def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
         given = options.get("families")
         if isinstance(given, Schema) and any(c.has_missing for c in given.columns):
             together.setdefault("missing", "model")
-    if "exclude" in change:
-        (left,) = change["exclude"]
-        if options.get("columns") is not None:
-            del together["exclude"]
-            together["columns"] = [x for x in options["columns"] if x != left]
-        else:
-            together["exclude"] = [*(options.get("exclude") or ()), left]
-        if options.get("families") is not None:
-            families = dict_of(options["families"])
-            together["families"] = {k: x for k, x in families.items() if k != left}
-        if isinstance(options.get("blocks"), list | tuple):
-            kept = [[x for x in block if x != left] for block in options["blocks"]]
-            together["blocks"] = [block for block in kept if len(block) > 1]
-    return {key: value for key, value in together.items() if value is not None or key == "refine"}
+    return {key: value for key, value in together.items() if value is not None}
 
 
 def dict_of(families: Any) -> dict[Any, Any]:
@@ -354,7 +305,6 @@ def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
     options |= {"families": families} if families else {}
     options |= {"blocks": joined} if joined else {}
     options |= {"method": "paper"} if facts.method == "paper" else {}
-    options |= {"refine": None} if facts.refine == "none" else {}
     if any(column.has_missing for column in mixture.columns):
         options["missing"] = "model"
     elif "missing-at-random" in findings:
@@ -381,7 +331,6 @@ def _suggested(
         *_of_rows(kinds, options),
         *_of_blocks(findings, kinds, options, mixture),
         *_of_number(kinds, options),
-        *_left_out(findings, options, mixture),
     ):
         if trial.change not in seen and merged(options, trial.change) != dict(options):
             seen.append(trial.change)
@@ -391,17 +340,13 @@ def _suggested(
 def _of_columns(
     findings: Sequence[Finding], description: Description, mixture: Mixture, rows: SplitRows
 ) -> Iterator[Suggestion]:
-    """Other families of columns, those of one kind together."""
+    """Logarithms of columns, those of one kind together."""
     found: list[tuple[Any, str]] = []
     for f in findings:
-        found += [(column, str(x)) for column, x in f.remedy.get("families", {}).items()]
+        own = f.remedy.get("families", {})
+        found += [(column, str(x)) for column, x in own.items() if x in (LOG, LOG1P)]
         tails = f.columns if f.kind in _TAILS and not f.remedy else ()
         found += [(column, _logarithm(mixture, rows, column)) for column in tails]
-        if f.kind == "rounded-column" and f.numbers["is_whole"]:
-            counts = (x.name for x in FAMILIES.values() if x.is_whole and not x.has_levels)
-            found += [(f.columns[0], family) for family in counts]
-        if f.kind == "zeros":
-            found.append((f.columns[0], _column(mixture, f.columns[0]).model.value_law(0).wider))
     known = {column for column, family in found if family}
     rough = [x for x, apart in description.columns.items() if apart > _MISFIT and x not in known]
     described = [(column, _logarithm(mixture, rows, column)) for column in rough]
@@ -412,9 +357,7 @@ def _of_columns(
                 families.setdefault((is_found, family), {})[column] = family
     for (_, family), columns in families.items():
         listed_names = listed([str(x) for x in columns], _MOST_NAMED)
-        is_log = family in _LEAST
-        words = f"{family}({listed_names})" if is_log else f"{listed_names} taken as {family}"
-        yield Suggestion(words, {"families": columns})
+        yield Suggestion(f"{family}({listed_names})", {"families": columns})
 
 
 def _logarithm(mixture: Mixture, rows: SplitRows, name: str | int) -> str:
@@ -438,17 +381,14 @@ def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion
     """A background for far rows, and other reasons for gaps."""
     if options.get("background") is False:
         yield Suggestion("a background for far rows", {"background": "auto"})
-    gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
-    if options.get("missing") == "model" or kinds & gaps:
+    if "dropped-differ" in kinds:
         yield Suggestion("cells missing at random", {"missing": "mar"})
 
 
 def _of_blocks(
     findings: Sequence[Finding], kinds: set[str], options: Mapping[str, Any], mixture: Mixture
 ) -> Iterator[Suggestion]:
-    """Columns that are joined, and covariances without a constraint."""
-    if "constraint" in kinds:
-        yield Suggestion(f"no {options['constraint']} covariances", {"constraint": None})
+    """Columns that are joined."""
     for f in findings:
         blocks = f.remedy.get("blocks")
         if isinstance(blocks, list):
@@ -472,22 +412,6 @@ def _of_number(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggesti
     yield Suggestion("another number of groups", {"n_components": "auto", "blocks": blocks})
 
 
-def _left_out(
-    findings: Sequence[Finding], options: Mapping[str, Any], mixture: Mixture
-) -> Iterator[Suggestion]:
-    """A column less, where columns go by their names."""
-    names = mixture.feature_names
-    keys = [*dict_of(options.get("families")), *(options.get("exclude") or ())]
-    if isinstance(options.get("blocks"), list | tuple):
-        keys += [x for block in options["blocks"] for x in block]
-    if names is None or mixture.n_columns < 3 or any(isinstance(x, int) for x in keys):
-        return
-    for f in findings:
-        if f.kind in _LEFT_OUT and not f.remedy:
-            for column in f.columns[:1]:
-                yield Suggestion(f"{column} left out", {"exclude": [column]})
-
-
 # -- rows and their densities ---------------------------------------------------------------------
 
 
@@ -497,7 +421,8 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
     given = options.get("families")
     has_gaps = isinstance(given, Schema) and any(column.has_missing for column in given.columns)
     keeps = has_gaps or options.get("missing", "error") != "error"
-    plain = {k: Column.family if str(x) in _LEAST else x for k, x in dict_of(given).items()}
+    logs = (LOG, LOG1P)
+    plain = {k: Column.family if str(x) in logs else x for k, x in dict_of(given).items()}
     table = table_of(data, plain or None, "mar" if keeps else "error", reading)
     if isinstance(table.data, StandardMoments) or table.data.is_remote:
         return None
@@ -521,87 +446,3 @@ def _sample(fit: Fit, data: Any, options: Mapping[str, Any], mixture: Mixture) -
 
 def _cells(rows: Any, column: Any) -> Any:
     return rows[column] if isinstance(rows, dict) else rows[:, column]
-
-
-def _with_cells(rows: Any, column: Any, cells: Float) -> Any:
-    """The rows with other cells in a column."""
-    if isinstance(rows, dict):
-        return {**rows, column: cells}
-    twin = rows.copy()
-    twin[:, column] = cells
-    return twin
-
-
-def _gains(sample: SplitRows, base: Mixture, other: Mixture, change: Change) -> Float:
-    """Gains of the left-out rows in log-density, (n,)."""
-    rows = sample.test
-    if "exclude" in change:
-        rows = {name: x for name, x in rows.items() if name not in change["exclude"]}
-        base = base.select(list(rows))
-    gaps = 0.0 if "missing" not in change else _log_gaps(sample)
-    if not any(column.models_gaps for column in base.columns):
-        gaps = 0.0
-    steps = {x: _step(_cells(rows, x)) for x in change.get("families", {})}
-    steps = {x: step for x, step in steps.items() if step}
-    return _scores(other, rows, steps) - _scores(base, rows, steps) + gaps
-
-
-def _step(cells: Any) -> float:
-    """Width of the grid that numbers lie on; 0 for levels, and where there is none.
-
-    >>> _step(np.array([0.5, 1.0, 1.0, 2.5] * 3)), _step(np.array([0.5, 1.0, 1.7] * 3))
-    (0.5, 0.0)
-    """
-    if cells.dtype.kind != "f":
-        return 0.0
-    values = np.unique(cells[~np.isnan(cells)])
-    if len(values) < 2 or len(values) * _FEWEST_EQUAL > len(cells):
-        return 0.0
-    step = float(np.diff(values).min())
-    places = (values - values[0]) / step
-    return step if np.abs(places - np.round(places)).max() < _ON_GRID else 0.0
-
-
-def _scores(mixture: Mixture, rows: Any, steps: Mapping[Any, float]) -> Float:
-    """Log-density of rows; of columns with steps that are Gaussian, the probability of a cell."""
-    columns = {x: _column(mixture, x) for x in steps}
-    wide = {x: step for x, step in steps.items() if columns[x].model.joins}
-    scores = []
-    for k in range(_POINTS if wide else 1):
-        moved = rows
-        for i, (x, step) in enumerate(wide.items()):
-            # Points of a lattice; its generator is the golden ratio.
-            part = ((k + 0.5) / _POINTS + 0.618 * i * k) % 1.0 - 0.5
-            least = _LEAST.get(columns[x].transform, -np.inf)
-            moved = _with_cells(moved, x, np.maximum(_cells(rows, x) + part * step, least))
-        scores.append(np.asarray(mixture.log_prob(moved, unseen="missing")))
-    widths = [log(step) * ~np.isnan(_cells(rows, x)) for x, step in wide.items()]
-    return np.asarray(np.logaddexp.reduce(scores, axis=0) - log(len(scores)) + sum(widths))
-
-
-def _log_gaps(sample: SplitRows) -> Float:
-    """Log-probability of the gaps of the left-out rows by what is seen of their row, (n,).
-
-    Logistic regressions on cells without gaps and on seen cells of columns before: cells that are
-    missing at random, by a simple law.
-    """
-    schema, total = sample.schema, np.zeros(len(sample.features[1]))
-    gaps = [j for j, column in enumerate(schema.columns) if column.has_missing]
-    before = [k for j in range(schema.n_columns) if j not in gaps for k in schema.features_of(j)]
-    shift, scale = sample.features[0].mean(axis=0), sample.features[0].std(axis=0)
-    train, test = ((x - shift) / np.where(scale > 0, scale, 1.0) for x in sample.features)
-    for j in gaps:
-        *values, place = schema.features_of(j)
-        known, left_out = (
-            np.column_stack([np.ones(len(z)), z[:, before], z[:, before] ** 2])
-            for z in (train, test)
-        )
-        seen, slopes = sample.features[0][:, place], np.zeros(known.shape[1])
-        for _ in range(_STEPS):
-            p = expit(known @ slopes)
-            matrix = (known.T * (p * (1 - p))) @ known + np.eye(len(slopes))
-            slopes += np.linalg.solve(matrix, known.T @ (seen - p) - slopes)
-        signs = 2.0 * sample.features[1][:, place] - 1.0
-        total -= np.logaddexp(0.0, -signs * (left_out @ slopes))
-        before += [*values, place]
-    return total

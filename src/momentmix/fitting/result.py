@@ -63,12 +63,8 @@ class FitResult(FitFacts):
         Of the rows, from the one pass for the moments; None where no rows were given.
     schema : Schema or None
         How columns became features; None where the features are the columns.
-    candidates : sequence of (str, float)
-        Candidates and their log-likelihood per row on the judging rows, best first.
     stages : list of (str, float)
         Stages and their seconds.
-    residual : float or None
-        Relative residual of the decomposed tensor, for method="paper".
     log_likelihoods : sequence of float
         Per row, at each EM or scoring pass whose step was kept; empty without rows.
     """
@@ -78,9 +74,7 @@ class FitResult(FitFacts):
     uncertainty: Uncertainty | None = None
     summary: MomentSummary | None = None
     schema: Schema | None = None
-    candidates: Sequence[tuple[str, float]] = ()
     stages: Sequence[tuple[str, float]] = ()
-    residual: float | None = None
     log_likelihoods: Sequence[float] = ()
 
     @property
@@ -215,11 +209,6 @@ class FitResult(FitFacts):
             mixture = mixture.with_feature_names(feature_names)
         save_fit(path, mixture, self.record(command, seed))
 
-    @property
-    def seconds(self) -> float:
-        """Time of all stages together."""
-        return sum(seconds for _, seconds in self.stages)
-
     def __repr__(self) -> str:
         verdict = self.certificate.verdict
         head = f"FitResult: {self._kind()}, {self.n_rows} rows; certificate {verdict}"
@@ -248,7 +237,8 @@ class FitResult(FitFacts):
         if self.log_likelihood is not None:
             lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
-        lines.append(f"  time                 {self.seconds:.2f} s ({times})")
+        total = sum(seconds for _, seconds in self.stages)
+        lines.append(f"  time                 {total:.2f} s ({times})")
         lines += [f"  joined               {columns}" for columns in self.joined]
         lines += [Message("  note                 ", note) for note in self.notes]
         lines += self._trials()

@@ -130,9 +130,8 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     products = np.concatenate([means**2, means[..., j] * means[..., k]], axis=-1)
     start = d + blocks.n_spread  # of the statistics of laws beside z and z²
     spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
-    if prior.structure.constraint is None:
-        alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
-        spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
+    alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
+    spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
     for law, own, places in blocks.stacks:
         sums, squares = statistics[..., own], statistics[..., d + own]
         means[..., own], spread[..., own] = law.m_step(

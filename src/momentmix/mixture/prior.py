@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
@@ -25,9 +25,8 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
+VARIANCE_FLOOR = 1e-6  # of the variance of a feature over all rows: the least of a component
 _LEAST_TOTAL = 1e-4  # eigenvalue of a total correlation: columns closer than that are copies
-
-Constraint = Literal["tied", "spherical"]
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,6 @@ class Structure:
     floor: float | Float
     blocks: Blocks | None = None  # by default every feature is a block of its own
     roots: tuple[Float, ...] = ()  # R of each joined block, a lower triangle (k, k)
-    # "tied": all components have the same covariances. "spherical": all features of a component
-    # have the same variance, in the units of the data; no features are joined.
-    constraint: Constraint | None = None
-    units: Float | None = None  # (d,), variances in the units of the data over their mean
 
     @classmethod
     def of_total(cls, floor: float | Float, blocks: Blocks, total: Float) -> Structure:
@@ -60,23 +55,6 @@ class Structure:
     def is_diagonal(self) -> bool:
         """Whether all features are Gaussian, and no two joined."""
         return self.blocks is None or self.blocks.is_diagonal
-
-    def n_own(self, blocks: Blocks) -> int:
-        """Parameters that one component more has, its weight among them."""
-        if self.constraint is None:
-            return blocks.n_parameters
-        return 1 + blocks.n_features + (self.constraint == "spherical")
-
-    def constrained(self, p: Parameters) -> Parameters:
-        """The same with covariances that obey the constraint: their means by weight, or by unit."""
-        if self.constraint == "tied":
-            shares = p.weights / p.weights.sum(axis=-1, keepdims=True)
-            pooled = shares[..., None, :] @ p.spread
-            return p.with_spread(np.repeat(pooled, p.n_components, axis=-2))
-        if self.units is not None:
-            mean = (p.variances * self.units).mean(axis=-1, keepdims=True)
-            return p.with_spread(mean / self.units)
-        return p
 
     def relative(self, matrices: Float, place: int) -> Float:
         """R⁻¹ Σ R⁻ᵀ of matrices (…, k, k) of a joined block."""
@@ -170,7 +148,7 @@ class VariancePrior:
     floor: float | Float  # least variances
     scale: float = 0.0  # s, the variance about which the prior lies; 0: no prior
     added_squares: float = 0.0  # a, as if so much were added to W
-    structure: Any = None  # blocks, and units of their covariances; by default none are joined
+    structure: Any = None  # blocks and floors; by default none are joined
 
     def __post_init__(self) -> None:
         if self.structure is None:
@@ -186,7 +164,7 @@ class VariancePrior:
         """
         structure = floor if isinstance(floor, Structure) else Structure(floor)
         floors = np.asarray(structure.floor)
-        if n_components == 1 or structure.constraint == "tied":  # no component can shrink alone
+        if n_components == 1:
             return cls(floors, structure=structure)
         scale = float(n_components) ** (-2.0 / floors.size)
         return cls(floors, scale, scale / n_rows**0.5, structure)
@@ -218,20 +196,6 @@ class VariancePrior:
 
     def spread(self, counts: Float, squares: Float) -> Float:
         """Most probable spread from sums of squares and products about the mean, (…, r, d + P)."""
-        structure = self.structure
-        if structure.constraint == "tied":
-            pooled = squares.sum(axis=-2, keepdims=True)
-            spread = self._own_spread(counts.sum(axis=-2, keepdims=True), pooled)
-            return np.repeat(spread, squares.shape[-2], axis=-2)
-        if structure.units is not None:
-            total = (squares * structure.units).sum(axis=-1, keepdims=True)
-            floor = float(np.max(self.floor))
-            own = self.variances(structure.units.size * counts, total, floor)
-            return np.asarray(own / structure.units)
-        return self._own_spread(counts, squares)
-
-    def _own_spread(self, counts: Float, squares: Float) -> Float:
-        """`spread` where each component has its own."""
         structure = self.structure
         if structure.is_diagonal:
             return self.variances(counts, squares)
@@ -285,9 +249,6 @@ class VariancePrior:
         p = parameters
         if not self.scale:  # a single component
             return np.zeros(p.variances.shape[:-2])
-        if self.structure.units is not None:  # one variance each
-            own = p.variances[..., 0] * self.structure.units[0]
-            return np.asarray(self.log_terms(own).sum(axis=-1))
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
         for law, own, _ in p.blocks.stacks:
             terms[..., own] = 0.0

@@ -18,8 +18,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.capacity.ranks import largest_rank
 from momentmix.errors import MomentmixError
-from momentmix.fitting.api import fit
-from momentmix.fitting.paper import learn_mixture
+from momentmix.fitting.paper import fit_by_paper, learn_mixture
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.tensor.approximate import best_powers
@@ -113,7 +112,7 @@ def gaussian(
     rows, labels = truth.sample(n_rows, rng)
 
     def accuracy_of_paper() -> float:
-        fitted = fit(rows, r, order, method="paper", random_state=rng).mixture
+        fitted = fit_by_paper(rows, r, order, rng).mixture
         return clustering_accuracy(labels, fitted.predict(rows))
 
     paper, seconds = timed(accuracy_of_paper)

@@ -19,7 +19,6 @@ PYTHON = re.compile(r"\b\w+=['\"{\[]|\bmm\.|[a-z_]+\(\)|np\.float64|MomentSummar
     [
         (options(missing="drop"), "missing='drop'", "--missing drop"),
         (options(exclude=...), "exclude=", "--exclude"),
-        (options(refine=None), "refine=None", "--refine none"),
         (options(header=False), "header=False", "--no-header"),
         (
             options(decimal=",", delimiter=";"),

@@ -12,7 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
-from momentmix.errors import FitWarning, InputError, MissingDependencyError, PrecisionWarning
+from momentmix.errors import FitWarning, InputError, MissingDependencyError
 from momentmix.errors import printable as shown
 
 # Escape, bell, the eight-bit CSI, backspace, carriage return, delete, a right-to-left override,
@@ -124,7 +124,7 @@ def test_a_terminal_of_few_letters_gets_escapes(folder, momentmix, monkeypatch):
 # -- errors and warnings in Python ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [InputError, MissingDependencyError, FitWarning, PrecisionWarning])
+@pytest.mark.parametrize("kind", [InputError, MissingDependencyError, FitWarning])
 def test_errors_and_warnings_are_printable(kind):
     assert str(kind(f"{HOSTILE} of {ORDINARY}")) == f"{shown(HOSTILE)} of {ORDINARY}"
     assert shown(HOSTILE).isprintable()

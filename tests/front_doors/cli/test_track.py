@@ -159,7 +159,7 @@ def test_times_that_are_texts_stand_in_their_order():
 
 
 def test_pictures_of_other_things_are_refused():
-    with pytest.raises(mm.InputTypeError, match=r"needs what mm\.track gives"):
+    with pytest.raises(mm.errors.InputTypeError, match=r"needs what mm\.track gives"):
         SharesDisplay.from_tracking({})
 
 

@@ -165,7 +165,7 @@ def test_asking_for_blocks_is_refused():
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"refine": None}, {"blocks": [[0, 2]]}, {"blocks": [range(4)]}, {"blocks": "auto"}],
+    [{}, {"blocks": [[0, 2]]}, {"blocks": [range(4)]}, {"blocks": "auto"}],
 )
 def test_a_fit_equals_the_one_in_memory(client, options):
     frame = dd.from_pandas(FRAME, npartitions=5)
@@ -291,7 +291,6 @@ def test_bad_rows_are_refused(make, message):
         (lambda: mmd.summarize(ARRAY, 2, columns=["a"]), InputError, "has no column 'a'"),
         (lambda: mmd.summarize(ARRAY, 2, missing="fill"), InputError, "'mar', 'model' or 'drop'"),
         (lambda: mmd.summarize(ARRAY, 2, client="tcp://x"), InputTypeError, "distributed.Client"),
-        (lambda: mmd.fit(ARRAY, 2, refine="all"), InputError, "refine must be"),
         (lambda: mmd.predict(TRUTH, ROWS), InputTypeError, "got ndarray. Load files"),
         (lambda: mmd.predict(1, ARRAY), InputTypeError, "got int"),
         (lambda: mmd.predict(TRUTH, ARRAY[:, :3]), InputError,

@@ -13,7 +13,7 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.errors import FitWarning, InputError
+from momentmix.errors import InputError
 from momentmix.fitting.inference.certificate import Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup
@@ -277,7 +277,7 @@ def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does
         warnings.simplefilter("error")
         model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
         model.predict(clusters(2, 4))
-    with pytest.warns(mm.CertificateWarning, match=r"pass: .*print certificate_") as seen:
+    with pytest.warns(mm.FitWarning, match=r"pass: .*print certificate_") as seen:
         reasons = model.certificate_.reasons
     assert [w.filename for w in seen] == [__file__]
     assert any(reason.startswith("the moments do not fit") for reason in reasons)
@@ -285,8 +285,6 @@ def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does
         warnings.simplefilter("error")
         assert model.result_.certificate is model.certificate_
         assert model.standard_errors_.means.shape == (1, 4)
-    assert issubclass(mm.CertificateWarning, UserWarning)
-    assert not issubclass(mm.CertificateWarning, FitWarning)
 
 
 def test_the_estimator_is_quiet_where_the_fit_passed_or_is_useful():
@@ -306,7 +304,7 @@ def test_a_fit_of_parts_warns_when_it_is_asked():
             model.partial_fit(part)
         assert model.sample(3)[1].tolist() == [0] * 3
         assert model.weights_.tolist() == [1.0]
-    with pytest.warns(mm.CertificateWarning) as seen:
+    with pytest.warns(mm.FitWarning) as seen:
         assert not model.certificate_.passed
     assert [w.filename for w in seen] == [__file__]
 
@@ -315,6 +313,6 @@ def test_a_warning_that_is_an_error_comes_once():
     model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        with pytest.raises(mm.CertificateWarning):
+        with pytest.raises(mm.FitWarning):
             model.certificate_  # noqa: B018
         assert not model.certificate_.passed

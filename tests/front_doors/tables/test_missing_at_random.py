@@ -137,7 +137,6 @@ def test_summaries_are_refused(fitted):
     for wrong in (
         lambda: mm.summarize(frame, 3, families=FAMILIES, missing="mar"),
         lambda: mm.fit(summary, 2, missing="mar"),
-        lambda: mm.fit(frame, 2, families=FAMILIES, missing="mar", refine=None),
     ):
         with pytest.raises(mm.InputError, match="moments of seen cells are not those of all"):
             wrong()

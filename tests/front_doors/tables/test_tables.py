@@ -250,9 +250,9 @@ def test_keywords_of_reading(tmp_path):
     assert result.mixture.means[0, 0] == pytest.approx(summary.mean[0])
     for name in ("numeric_only", "thousands", "by_name"):
         for function in (mm.fit, mm.summarize, mm.schema_from):
-            with pytest.raises(TypeError, match=f"unexpected keyword argument {name!r}; keywords"):
+            with pytest.raises(TypeError, match=name):
                 function(path, **{name: True})
-    with pytest.raises(TypeError, match="unexpected keyword argument 'colums'"):
+    with pytest.raises(TypeError, match=r"fit has no keyword 'colums'.*'columns'"):
         mm.fit(path, 1, colums=["x"])
     with pytest.raises(InputError, match="na_values is for files"):
         mm.fit(np.zeros((9, 2)), 1, na_values=["?"])

@@ -213,7 +213,7 @@ def test_counts_are_taken_as_such_and_hints_can_be_followed():
 
 def test_errors_of_summaries_do_not_advise_the_default():
     rows = np.random.default_rng(9).normal(size=(300, 3))
-    with pytest.raises(mm.errors.CapacityError, match="neither a summary nor refine=None has"):
+    with pytest.raises(mm.errors.CapacityError, match="which a summary does not hold"):
         mm.fit(mm.summarize(rows), 5)
 
 

@@ -94,7 +94,7 @@ def test_addition_and_subtraction(cube):
         _ = cube - other
     with pytest.raises(InputError, match="must have the same keys"):
         _ = cube + other.rollup("day")
-    with pytest.raises(mm.InputTypeError, match="another SummaryCube only"):
+    with pytest.raises(mm.errors.InputTypeError, match="another SummaryCube only"):
         _ = cube + cube.total()
 
 

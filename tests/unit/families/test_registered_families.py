@@ -115,7 +115,7 @@ def test_wrong_values_and_unknown_names():
         mm.fit(table, 2, families={"k": "geometric"})
     with pytest.raises(mm.InputError, match=r"'geometric'.* or a list of levels; .* has 'zeta'"):
         mm.fit(table, 2, families={"k": "zeta"})
-    with pytest.raises(mm.InputTypeError, match="register takes a Family; got str"):
+    with pytest.raises(mm.errors.InputTypeError, match="register takes a Family; got str"):
         register("geometric")
 
 
@@ -156,7 +156,7 @@ def test_families_whose_parts_differ_are_refused():
         register(Other())
     with pytest.raises(mm.InputError, match="must be linear in the count"):
         register(Wrong())
-    with pytest.raises(mm.InputTypeError, match=r"Incomplete is not complete: .*law_type"):
+    with pytest.raises(mm.errors.InputTypeError, match=r"Incomplete is not complete: .*law_type"):
         register(type("Incomplete", (CountFamily,), {"name": "x"})())
 
 

@@ -49,9 +49,6 @@ NUMBERS = {
         {**PAIRS, "remedy": {"blocks": [["a", "b"]]}},
     ],
     "dependent-columns": [PAIRS],
-    "constraint": [
-        {"constraint": "tied", "gain": 0.1, "price": 0.01, "remedy": {"covariance_type": "full"}}
-    ],
     "shared-gaps": [{"remedy": {"missing": "mar"}}, {"remedy": {"missing": "mar"}, **PAIRS}],
     "dropped-differ": [{"asides": ["+0.3 deviations"] * 2, "remedy": {"missing": "mar"}}],
     "missing-by-component": [{"worst": "'a'", "low": 0.2, "high": 0.9}],
@@ -163,4 +160,4 @@ def test_warnings_point_to_sections_that_exist():
     named = set(re.findall(r"read_more\(['\"]([\w-]+)['\"]\)", told))
     assert len(named) >= 2
     assert named <= anchors
-    assert str(mm.CertificateWarning(read_more("warnings"))).endswith(".html#warnings")
+    assert str(mm.FitWarning(read_more("warnings"))).endswith(".html#warnings")

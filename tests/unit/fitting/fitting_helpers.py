@@ -2,9 +2,10 @@
 
 import numpy as np
 
-from momentmix import DiagonalMixture, StandardMoments
+from momentmix import DiagonalMixture
 from momentmix.fitting.conditions.conditions import gaussian_powers, point_powers
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
+from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters

@@ -11,6 +11,7 @@ from scipy.stats import norm
 import momentmix as mm
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
+from momentmix.fitting.em import passes
 from momentmix.fitting.em.em import draw_sample, em_pass, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.passes import climb
 from momentmix.fitting.em.pooling import (
@@ -169,15 +170,17 @@ def test_a_scoring_step_gains_about_what_it_predicts(case):
     assert gain / rows.shape[0] == pytest.approx(predicted, rel=0.3)
 
 
-def test_rare_answers_are_fitted_to_the_maximum():
+def test_rare_answers_are_fitted_to_the_maximum(monkeypatch):
     # EM steps from a settled start gain next to nothing, with nats of all rows still to gain.
     rng = np.random.default_rng([77, 2])
     shares = np.exp(rng.uniform(np.log(0.002), np.log(0.25), (3, 15)))
     rows = (rng.random((20_000, 15)) < shares[rng.integers(3, size=20_000)]).astype(float)
     options = {"families": dict.fromkeys(range(15), "bernoulli"), "random_state": 0}
     found = mm.fit(rows, 3, **options)
-    best = mm.fit(rows, 3, start=found.mixture, tol=1e-12, max_passes=5000, **options)
-    early = mm.fit(rows, 3, tol=1e-4, **options)  # 2 nats of all rows
+    monkeypatch.setattr(passes, "_LEFT", 2e-8)
+    best = mm.fit(rows, 3, start=found.mixture, max_passes=5000, **options)
+    monkeypatch.setattr(passes, "_LEFT", 2.0)
+    early = mm.fit(rows, 3, **options)
     value, highest, lower = (x.mixture.log_prob(rows).sum() for x in (found, best, early))
     assert found.converged
     assert best.converged
@@ -236,7 +239,7 @@ def test_greedy_merges_are_those_of_the_whole_table(case):
     assert merging.current[merging.is_left].weights.sum() == pytest.approx(1)
 
 
-def test_passes_end_where_a_step_of_em_falls_by_rounding(case):
+def test_passes_end_where_a_step_of_em_falls_by_rounding(case, monkeypatch):
     """Such a step was repeated up to the last pass."""
     rows, moments, p = case
     values = [-1000.0, -999.0, -999.0 - 1e-6]
@@ -244,6 +247,7 @@ def test_passes_end_where_a_step_of_em_falls_by_rounding(case):
     def sums_of(p):
         return em_pass(rows_of(rows), moments, p)._replace(log_likelihood=values.pop(0))
 
-    context = FitContext(np.random.default_rng(0), tol=1e-12)
+    monkeypatch.setattr(passes, "_LEFT", 1e-9)
+    context = FitContext(np.random.default_rng(0))
     done = climb(sums_of, None, p, NO_PRIOR, len(rows), context)
     assert (done.converged, done.n_passes, values) == (True, 3, [])

@@ -110,7 +110,7 @@ def test_passes_end_where_likelihood_times_prior_is_stationary(small_case):
     sample = draw_sample(ArrayRows(rows), moments, np.random.default_rng(0))
     ends = []
     for scoring_first in (False, True):
-        context = FitContext(np.random.default_rng(0), FLOOR, 500)
+        context = FitContext(np.random.default_rng(0), 500)
         done = full_passes(sample, start, context, scoring_first)
         assert done.converged
         ends.append(objectives(features, done.parameters[None], prior)[0])
@@ -138,7 +138,7 @@ def test_no_component_lives_on_a_handful_of_rows():
         rows = rng.normal(size=(n, d))
         moments, _ = summarized(rows, 3, 1)
         sample = draw_sample(ArrayRows(rows), moments, rng)
-        best = ranked_candidates(sample, r, FitContext(np.random.default_rng(0), FLOOR))[0]
+        best = ranked_candidates(sample, r, FitContext(np.random.default_rng(0)))[0]
         with_prior.append(lightest(best.parameters, n))
         none = VariancePrior(FLOOR)
         starts = [f(sample.features, r, 40, none, rng) for f in (seeded_starts, random_starts)]

@@ -184,7 +184,7 @@ def test_other_columns_are_refused(second, message):
     ],
 )  # fmt: skip
 def test_what_else_is_given_has_its_cure(other, message):
-    with pytest.raises(mm.InputTypeError, match=message):
+    with pytest.raises(mm.errors.InputTypeError, match=message):
         mm.compare(mm.summarize(rows_of(1)), other())
 
 
@@ -202,7 +202,8 @@ def test_files_that_are_no_summaries_have_their_cure(tmp_path):
 @pytest.mark.parametrize(
     ("level", "effect", "kind"),
     [(0, 0, mm.InputError), (1.5, 0, mm.InputError), (np.nan, 0, mm.InputError),
-     (0.05, -1, mm.InputError), ("0.1", 0, mm.InputTypeError), (0.05, None, mm.InputTypeError)],
+     (0.05, -1, mm.InputError), ("0.1", 0, mm.errors.InputTypeError),
+     (0.05, None, mm.errors.InputTypeError)],
 )  # fmt: skip
 def test_levels_and_effects_are_checked(level, effect, kind):
     found = compare(rows_of(1), rows_of(2))

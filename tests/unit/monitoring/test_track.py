@@ -323,7 +323,7 @@ def twins(means):
 )
 def test_bad_input_is_refused_with_the_cure(arguments, message):
     model, cube, options = (*arguments, {})[:3]
-    with pytest.raises((mm.InputError, mm.InputTypeError), match=message):
+    with pytest.raises((mm.InputError, mm.errors.InputTypeError), match=message):
         mm.track(model, cube, **options)
 
 

@@ -80,7 +80,7 @@ def test_numbers_out_of_range_are_named(transform, wrong, words):
 
 
 def test_what_is_no_number_or_no_transform():
-    with pytest.raises(mm.InputTypeError, match="a log column must hold numbers"):
+    with pytest.raises(mm.errors.InputTypeError, match="a log column must hold numbers"):
         schema_from({"a": ["x", "y"]}, {"a": "log"})
     for make, words in [
         (lambda: schema_from({"a": [1.0]}, {"a": "sqrt"}), "'log', 'log1p', or a list of levels"),

@@ -80,7 +80,7 @@ def test_complex_input_is_approximated_in_complex_numbers():
 
 def test_singular_input_is_an_error_not_an_answer():
     factors = np.random.default_rng(5).standard_normal((4, 15))
-    with pytest.raises(mm.DecompositionError, match="rank 4"):
+    with pytest.raises(mm.errors.DecompositionError, match="rank 4"):
         mm.approximate(IncompleteSymmetricTensor.from_factors(factors, 4), 8, random_state=0)
 
 
@@ -112,7 +112,7 @@ def test_noise_alone_is_an_error_and_weak_factors_are_a_warning():
         found = mm.approximate(noisy, 8, random_state=0)
     assert found.n_supported in (5, 6)  # one power in the noise may stand out of the rest
     assert mm.approximate(noisy, 5, random_state=0).converged
-    with pytest.raises(mm.DecompositionError, match=r"residual of 0\.\d+ of") as caught:
+    with pytest.raises(mm.errors.DecompositionError, match=r"residual of 0\.\d+ of") as caught:
         mm.approximate(1e3 * noise, 1, random_state=0)
     assert caught.value.condition == "noise"
 

@@ -35,7 +35,7 @@ from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
+from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
@@ -199,13 +199,13 @@ class StandardMoments:
             table[j, k] = table[k, j] = self.orders[2]
         return np.asarray(table - np.outer(mean, mean))
 
-    def floors(self, floor: float) -> Float:
+    def floors(self) -> Float:
         """Return the least variances of the features, (d,), more where columns are rounded.
 
         For 0/1 answers that are taken as numbers, components are separated about as well as by
         their probabilities: the variance of a number between two integers is at most 1/4.
         """
-        floors = np.full(self.n_features, floor)
+        floors = np.full(self.n_features, VARIANCE_FLOOR)
         if self.grids is not None:
             own = (LEAST_STEPS * self.grids[self.columns] / self.scale) ** 2
             floors = np.maximum(floors, np.minimum(own, MOST_FLOOR))
@@ -217,10 +217,10 @@ class StandardMoments:
         laws = tuple(law.with_floor(float(least[law.features[0]])) for law in self.laws)
         return replace(self, laws=laws, grids=grids)
 
-    def structure(self, floor: float, blocks: Blocks | None) -> Structure:
+    def structure(self, blocks: Blocks | None) -> Structure:
         """Return blocks and floors of the features, with the total covariances of blocks."""
         blocks = blocks or self.alone
-        floors = self.floors(floor)
+        floors = self.floors()
         if blocks.is_diagonal:
             return Structure(floors)
         return Structure.of_total(floors, blocks, self.total_covariance)

@@ -80,8 +80,7 @@ def run_batch(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> Run:
     """Return k mixtures after EM steps on rows in memory, features of shape (n_statistics, n)."""
-    is_free = prior.structure.constraint is None  # compiled code has no constraints
-    if code is not None and start.blocks.widest <= MOST_COMPILED and is_free:
+    if code is not None and start.blocks.widest <= MOST_COMPILED:
         layout = prior.structure.layout(start.blocks)
         if layout is not None:
             return _compiled_steps(features, start, prior, n_steps, n_threads, layout)

@@ -54,9 +54,8 @@ def full_passes(
     """Passes over all rows until a pass gains less likelihood than the noise of the rows."""
     n, n_threads = sample.rows.n_counted, context.n_threads
     prior = context.prior(sample.moments, sample.blocks, n, start.n_components)
-    start, scoring = prior.structure.constrained(start), None
-    features = sample.scoring_features(start.n_free)
-    if features is not None and context.constraint is None:  # scoring steps have no constraint
+    scoring, features = None, sample.scoring_features(start.n_free)
+    if features is not None:
         scoring = partial(information_matrix, features, n_threads=n_threads)
     sums_of = partial(em_pass, sample.rows, sample.moments, n_threads=n_threads)
     return climb(sums_of, scoring, start, prior, n, context, scoring_first)
@@ -73,14 +72,14 @@ def climb(
 ) -> Refined:
     """EM and scoring steps, each from a pass of all rows; without any pass the start.
 
-    Passes end when less than `context.tol` nats a row are left to gain, by default `_LEFT` nats of
-    all rows: of twice that the square root is the distance from the maximum in standard errors.
+    Passes end when less than `_LEFT` nats of all rows are left to gain: of twice that the square
+    root is the distance from the maximum in standard errors.
     What is left comes from the information matrix, and where there is none from the rate of EM's
     gains. Where EM is slow, and near the end, scoring steps take over (at once with
     `scoring_first`). Where a step lowered the likelihood, the EM step before it is taken instead,
     and the next scoring step is shorter. After a few failures EM goes on alone, extrapolated.
     """
-    least = _LEFT / n_rows if context.tol is None else context.tol
+    least = _LEFT / n_rows
     scoring = None if information_of is None else _Scoring(information_of, prior)
     current, fallback, last = start, start, -np.inf
     gains: list[float] = []

@@ -168,9 +168,7 @@ class Start:
 
     @classmethod
     def of(cls, given: Any, schema: Schema | None) -> Start:
-        """The start that was given: a mixture, means, or a start."""
-        if isinstance(given, Start):
-            return given
+        """The start that was given: a mixture or means."""
         if not isinstance(given, Mixture):
             return cls(real_array("start", given))
         own = [(c.family, c.levels) for c in given.columns]

@@ -32,7 +32,7 @@ LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clust
 # parameters are precise enough to sort rows, and whether one row matters, halves of the rows show.
 _OF_DENSITY = {
     "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "outlier-influence",
-    "constraint", "too-few-rows", "dropped-differ",
+    "too-few-rows", "dropped-differ",
 }  # fmt: skip
 _AGAINST = "Reasons why it is useful and not passed:"
 _BESIDE = "Also found:"

@@ -22,6 +22,7 @@ from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGN
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.tables.rows import Spread
 
 Pair = tuple[int, int]
@@ -53,7 +54,6 @@ def collect_findings(
     parameters: Parameters,
     test: OverIdentification,
     capacity: int,
-    variance_floor: float,
     from_rows: bool = False,
     shown: RowFindings | None = None,
 ) -> list[Finding]:
@@ -63,7 +63,7 @@ def collect_findings(
     coarse = np.isin(moments.columns, [] if part is None else part[0].columns[[*shown.coarse]])
     findings = [
         *_about_size(moments, parameters, capacity, from_rows),
-        *component_findings(moments, parameters, variance_floor, np.flatnonzero(coarse).tolist()),
+        *component_findings(moments, parameters, np.flatnonzero(coarse).tolist()),
     ]
     if parameters.n_components == 1 and any(f.kind == "too-few-rows" for f in findings):
         findings = [f for f in findings if f.kind != "light-components"]  # the same of all rows
@@ -87,7 +87,7 @@ def collect_findings(
     ]
     # Components that serve one row, or one of the values that repeat, leave the other columns
     # correlated within them: that is a consequence, not a cause.
-    floored = at_floor(p, variance_floor)[:, sorted(shown.coarse)]
+    floored = at_floor(p)[:, sorted(shown.coarse)]
     if not floored.any() and all(f.severity is not FATAL for f in outliers):
         explained = {*influenced, *heavy, *shown.explained}
         findings += _about_correlations(moments, p, test, explained)
@@ -220,11 +220,11 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
 
 
 def component_findings(
-    moments: StandardMoments, p: Parameters, floor: float, coarse: Collection[int] = ()
+    moments: StandardMoments, p: Parameters, coarse: Collection[int] = ()
 ) -> Iterator[Finding]:
     """Yield findings about the components; `coarse` are features whose values repeat."""
     d, rows = moments.n_features, moments.n_effective * p.weights
-    floored = at_floor(p, floor)
+    floored = at_floor(p)
     repeating = np.isin(np.arange(d), list(coarse))
     shrunk = (floored & ~repeating).sum(axis=1) > 1
     light = rows < LEAST_ROWS_PER_COMPONENT
@@ -241,12 +241,12 @@ def component_findings(
             yield found(severity, kind, components=few, asides=asides, n_features=d)
     equal = np.flatnonzero((floored & repeating).any(axis=0)).tolist()
     if equal:
-        yield found(WARNING, "variance-floor", moments.columns_of(equal), floor=floor)
+        yield found(WARNING, "variance-floor", moments.columns_of(equal), floor=VARIANCE_FLOOR)
     others = np.flatnonzero((floored & ~repeating).any(axis=0)).tolist()
     if others:
         count = int((floored & ~repeating).sum())
         columns = moments.columns_of(others)
-        yield found(NOTE, "variance-floor", columns, count=count, floor=floor)
+        yield found(NOTE, "variance-floor", columns, count=count, floor=VARIANCE_FLOOR)
     gaps = [law.features[0] for law in moments.laws if law.at_random]
     if gaps:
         yield found(NOTE, "missing-at-random", moments.columns_of(gaps))

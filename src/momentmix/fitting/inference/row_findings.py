@@ -20,6 +20,7 @@ from momentmix.fitting.inference.column_shapes import (
 )
 from momentmix.fitting.inference.whitening import SIGNIFICANT_DEVIATES
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VARIANCE_FLOOR
 
 _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
 _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
@@ -44,7 +45,6 @@ def row_findings(
     moments: StandardMoments,
     parameters: Parameters,
     from_rows: bool,
-    variance_floor: float = 0.0,
 ) -> RowFindings:
     """Findings from the rows about a fit of the features of `moments`; `from_rows` after EM."""
     if len(checked.values) < _FEWEST_ROWS:
@@ -52,8 +52,8 @@ def row_findings(
     serial = _serial_correlations(checked, moments, parameters)
     # Answers from moments alone are less precise than the rows: these would find them wrong.
     shapes = column_shapes(checked, moments, parameters, serial) if from_rows else {}
-    # A component at the floor is wider than its rows, as the user asked: no matter of shape.
-    floored = np.any(at_floor(parameters, variance_floor), axis=0)
+    # A component at the floor is wider than its rows: no matter of shape.
+    floored = np.any(at_floor(parameters), axis=0)
     shapes = {j: shape for j, shape in shapes.items() if not floored[j]}
     widths = _grids_in_deviations(checked, moments, parameters)
     coarse = {j for j, width in widths.items() if width > _COARSE}
@@ -70,9 +70,9 @@ def row_findings(
     return RowFindings(findings, coarse | heavy, coarse, checked.is_everywhere)
 
 
-def at_floor(parameters: Parameters, floor: float) -> NDArray[np.bool_]:
+def at_floor(parameters: Parameters) -> NDArray[np.bool_]:
     """Return which variances of Gaussian features are at the floor, of shape (r, d)."""
-    floored = parameters.variances <= 1.01 * floor
+    floored = parameters.variances <= 1.01 * VARIANCE_FLOOR
     floored[:, parameters.blocks.with_law] = False
     return np.asarray(floored)
 

@@ -212,17 +212,15 @@ def uncertainty_after_em(
     information: Float,
     n_effective: float,
     score_covariance: Float | None = None,
-    free: Float | None = None,
     together: Collection[Law] = (),
     prior: VariancePrior | None = None,
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
 
     E is the relative change of Σ (``mixture/parameters.py``), that of log v for a single feature.
-    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Parameters that
-    are not free are A f, with A = `free` of shape (n_parameters, n_free): I is then Aᵀ I A.
-    Numbers at a bound, and gaps of laws `together`, are fixed; both matrices change in place. The
-    information of a `prior` is added to that of the rows.
+    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Numbers at a
+    bound, and gaps of laws `together`, are fixed; both matrices change in place. The information of
+    a `prior` is added to that of the rows.
     """
     r, d = parameters.means.shape
     matrices = [information] if score_covariance is None else [information, score_covariance]
@@ -238,7 +236,7 @@ def uncertainty_after_em(
     own = np.delete(np.arange(len(information)), dependent_places(parameters))
     for k, matrix in enumerate(matrices):
         settle_bounded(matrix, parameters, n_effective, two_valued, together)
-        matrices[k] = matrix[np.ix_(own, own)] if free is None else free.T @ matrix @ free
+        matrices[k] = matrix[np.ix_(own, own)]
     information, *scores = matrices
     del matrices, matrix, score_covariance  # of many levels, hundreds of megabytes
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
@@ -248,12 +246,9 @@ def uncertainty_after_em(
     root = _inverse_root(matrix)
     if scores:
         root = root @ (root.T @ _root(scores[0] / scale[:, None] / scale))
-    factor = root / scale[:, None] / np.sqrt(n_effective)
-    if free is not None:
-        factor = free @ factor
-    else:
-        factor, known = np.zeros((parameters.n_places, factor.shape[1])), factor
-        factor[own] = known
+    known = root / scale[:, None] / np.sqrt(n_effective)
+    factor = np.zeros((parameters.n_places, known.shape[1]))
+    factor[own] = known
     logs = factor[:r]
     factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
     places = component_places(parameters)[:, 1 + d :]

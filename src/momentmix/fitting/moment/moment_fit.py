@@ -65,7 +65,7 @@ from momentmix.fitting.moment.pool import (
 from momentmix.fitting.moment.variances import resolvable
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure
+from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.progress import detail
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
@@ -148,17 +148,15 @@ class MomentFit:
         return resolvable(drawn, self._errors, self.structure)
 
 
-def one_component(
-    moments: StandardMoments, floor: float, blocks: Blocks | None = None
-) -> Parameters:
+def one_component(moments: StandardMoments, blocks: Blocks | None = None) -> Parameters:
     """One component in closed form: mean 0, variance 1, covariances of all rows within blocks."""
     mean = moments.orders[1][None, :]
     blocks = blocks or moments.alone
     if not blocks.is_diagonal:
         spread = spread_of(moments.total_covariance[None], blocks)
         start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
-        return moments.structure(floor, blocks).raised(start)
-    variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, floor)
+        return moments.structure(blocks).raised(start)
+    variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, VARIANCE_FLOOR)
     return Parameters(np.ones(1), mean, variance[None, :])
 
 
@@ -177,7 +175,7 @@ def fit_moments(
     needed. With `is_needed`, the rank of the moments shows so many components: then partitions
     determine the means, and splits are tried only if that answer is not accepted.
     """
-    structure = moments.structure(context.variance_floor, blocks)
+    structure = moments.structure(blocks)
     if n_components == 1:
         return _closed_form(moments, structure, context)
     search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
@@ -447,7 +445,7 @@ class _Tried(NamedTuple):
 
 def _closed_form(moments: StandardMoments, structure: Structure, context: FitContext) -> MomentFit:
     """Return the same for one component, whose variances are the variances of the columns."""
-    p, n = one_component(moments, context.variance_floor, structure.blocks), moments.n_effective
+    p, n = one_component(moments, structure.blocks), moments.n_effective
     conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
     noise = implied_noise(conditions, p, n)
     uncertainty = uncertainty_of_moment_fit(conditions, p, noise, n, context.rng)

@@ -1,8 +1,7 @@
 """Answers from rows: candidates, passes from the best, standard errors, certificate.
 
-The search is repeated where the test rejects the answer. The M-step of `VariancePrior` obeys a
-constraint, so that search and passes are those of every fit; which parameters are then free, and
-whether the rows reject it, is found here. Answers from moments alone end with the same certificate.
+The search is repeated where the test rejects the answer. Answers from moments alone end with the
+same certificate.
 Standard errors and certificate have a generator of their own and need no rows but the sample: an
 estimator computes them when they are asked for, and gets the bits of `momentmix.fit`.
 
@@ -18,7 +17,7 @@ mixture, and the accuracies of that mixture and of mixtures drawn from its covar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
@@ -29,10 +28,10 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.capacity.monomials import robust_rank
 from momentmix.errors import DecompositionError
-from momentmix.findings.finding import FATAL, Finding, found
+from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, information_rows, log_likelihood, run_batch
+from momentmix.fitting.em.em import Sample, information_rows, log_likelihood
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.scores import information_matrix
@@ -75,8 +74,7 @@ from momentmix.mixture.density import joint_densities, most_probable
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.gaussian import sample as drawn_rows
 from momentmix.mixture.matching import clustering_accuracy
-from momentmix.mixture.parameters import Parameters, component_places
-from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.separation import separation_of
 from momentmix.parallel import begin
 from momentmix.wording import percent
@@ -84,7 +82,6 @@ from momentmix.wording import percent
 BegunTest = Callable[[], OverIdentification]
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
-_RELEASED_STEPS = 20  # of EM without a constraint: what it gains shows in the first few
 CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 _ROWS = 2500  # drawn to compare mixtures: the same for all, so that differences are precise
@@ -143,15 +140,11 @@ def _settled(
         with own.clock.stage("halves"):
             again = halves.compare(p)._replace(cut=halves.cut(p))
         certificate = certify(moments, p, test, uncertainty, support, own, again=again)
-        if own.constraint is not None:
-            findings = [*certificate.findings, *_constraint_findings(kept, p, own)]
-            certificate = replace(certificate, findings=findings)
         return Rest(uncertainty, certificate)
 
     if not context.defers:
         rest()  # while another thread works on the test
-    scores = [(c.name, c.score) for c in candidates] if p.n_components > 1 else []
-    answer = StandardFit(moments, p, rest, (), best.name, passes=done, candidates=scores)
+    answer = StandardFit(moments, p, rest, (), best.name, passes=done)
     return answer, begun
 
 
@@ -161,53 +154,25 @@ def _uncertainty(
     """Covariance of the parameters after the passes, from features of rows and their weights."""
     moments = sample.moments
     prior = context.prior(moments, sample.blocks, moments.n_counted, p.n_components)
-    free, together = free_parameters(p, prior.structure), gaps_together(moments, p)
-    is_plain = p.blocks.is_diagonal and not p.blocks.laws and free is None
-    is_plain = is_plain and all(w is None for w in weights)
+    is_plain = p.blocks.is_diagonal and not p.blocks.laws and all(w is None for w in weights)
     if is_plain and features.shape[1] < p.n_free:
         return uncertainty_by_column(p, features, moments.n_effective, prior)
     # No name for a matrix: it may be large, and is given away.
     matrices = [information_matrix(features, p, context.n_threads, w) for w in weights]
     of_scores = matrices[1] if len(matrices) > 1 else None
     n = moments.n_effective
-    found = uncertainty_after_em(p, matrices.pop(0), n, of_scores, free, together, prior)
+    together = gaps_together(moments, p)
+    found = uncertainty_after_em(p, matrices.pop(0), n, of_scores, together, prior)
     if features.shape[1] < p.n_free:  # scores of so few rows say nothing of some directions
         found = replace(found, factor=np.full_like(found.factor, nan))
     return found
-
-
-def free_parameters(p: Parameters, structure: Structure) -> Float | None:
-    """Which of log ω, μ and relative changes of Σ move together; (n_parameters, n_free)."""
-    if structure.constraint is None:
-        return None
-    places = component_places(p)
-    group, spread = np.arange(places.size), places[:, 1 + p.blocks.n_features :]
-    group[spread] = spread[:1] if structure.constraint == "tied" else spread[:, :1]
-    return np.asarray(group[:, None] == np.unique(group), dtype=np.float64)
-
-
-def _constraint_findings(sample: Sample, p: Parameters, context: FitContext) -> Iterator[Finding]:
-    """Whether BIC rejects the constraint: EM without it gains more than its parameters cost."""
-    moments = sample.moments
-    bare = moments.structure(context.variance_floor, p.blocks)
-    free = VariancePrior.of_rows(sample.features.shape[1], p.n_components, bare)
-    released = run_batch(sample.features, p[None], free, _RELEASED_STEPS, context.n_threads)[0][0]
-    gain = log_likelihood(sample.judges, released) - log_likelihood(sample.judges, p)
-    matrix = free_parameters(p, context.structure(moments, p.blocks))
-    assert matrix is not None
-    n, n_released = moments.n_counted, p.n_places - matrix.shape[1]
-    price = 0.5 * n_released * log(n) / n
-    if n_released and gain > price:
-        remedy = {"covariance_type": "full" if p.blocks.joined else "diag"}
-        numbers = {"constraint": context.constraint, "gain": float(gain), "price": price}
-        yield found(FATAL, "constraint", remedy=remedy, **numbers)
 
 
 def find_candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:
     """Starts for the passes, best first; the moment answer competes where it can be computed."""
     r, moments, blocks = n_components, sample.moments, sample.blocks
     if r == 1:
-        closed_form = one_component(moments, context.variance_floor, blocks)
+        closed_form = one_component(moments, blocks)
         return [Candidate(StartOrigin(StartKind.CLOSED_FORM), closed_form, 0.0)]
     # With few rows EM from many starts finds the same, and takes less time.
     least = max(FEW_ROWS, ROWS_PER_PARAMETER * r * blocks.n_parameters)
@@ -216,8 +181,7 @@ def find_candidates(sample: Sample, n_components: int, context: FitContext) -> l
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
         # Of wider models the moment answer takes longer than the EM starts.
-        is_simple = blocks.is_diagonal and context.constraint is None
-        can_fit = is_simple and r <= robust_rank(moments.n_features, moments.order)
+        can_fit = blocks.is_diagonal and r <= robust_rank(moments.n_features, moments.order)
         if can_fit and moments.n_counted >= least:
             moment_answer = begin_moment_answer(moments, r, context)
         return ranked_candidates(sample, r, context, moment_answer)
@@ -289,16 +253,16 @@ def certify(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
-        p, floor, after_rows, shown = parameters, context.variance_floor, usable is None, None
+        p, after_rows, shown = parameters, usable is None, None
         tested = moments.testable(p)
         has_values = context.checked is not None and len(context.checked.values)  # no remote rows
         if context.checked is not None and has_values and tested is not None:
-            shown = row_findings(context.checked, *tested, after_rows, floor)
+            shown = row_findings(context.checked, *tested, after_rows)
         test = begun()  # which other threads may have worked on meanwhile
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
-        findings = collect_findings(moments, ordered, test, capacity, floor, after_rows, shown)
+        findings = collect_findings(moments, ordered, test, capacity, after_rows, shown)
         if not _has_few_rows(moments, parameters):
             findings += weight_findings(uncertainty, order)
         found_again, description = np.zeros(0), described_by_effect(test)
@@ -383,8 +347,8 @@ def support_from_rows(sample: Sample, parameters: Parameters, context: FitContex
     """Whether the likelihood or the moments reject one component less."""
     p, moments, features = parameters, sample.moments, sample.features
     n, n_sampled = moments.n_counted, features.shape[1]
-    structure = context.structure(moments, p.blocks)
-    price = 0.5 * structure.n_own(p.blocks) * log(n) / n  # of the last component, in nats a row
+    structure = moments.structure(p.blocks)
+    price = 0.5 * p.blocks.n_parameters * log(n) / n  # of the last component, in nats a row
     large = log_likelihood(sample.judges, p)
     for size in sorted({min(max(_FEW_ROWS, 10 * p.n_free), n_sampled), n_sampled}):
         few, clear = features[:, :size], price + _CLEAR_LOSS + p.n_free / size

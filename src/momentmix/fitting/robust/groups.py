@@ -132,7 +132,7 @@ class _Numbers:
         if level < lowest:
             return
         features = self._rows(blocks).features
-        structure = self.moments.structure(self.context.variance_floor, blocks)
+        structure = self.moments.structure(blocks)
         p = quick_fit(features, level, structure, self.context)
         while True:
             self.search.add(p)
@@ -148,7 +148,7 @@ class _Numbers:
             if smaller is None or not self._allowed(number, blocks):
                 continue
             features = self._rows(blocks).features
-            structure = self.moments.structure(self.context.variance_floor, blocks)
+            structure = self.moments.structure(blocks)
             prior = VariancePrior.of_rows(features.shape[1], number, structure)
             starts = split_starts(features, smaller.parameters, prior)
             found, values = settle(features, starts, prior, _SPLIT_STEPS, self.context.n_threads)

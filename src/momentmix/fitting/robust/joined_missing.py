@@ -46,7 +46,7 @@ from momentmix.fitting.robust.halves import Halves, fresh_starts
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.prior import VARIANCE_FLOOR, Structure, VariancePrior
 from momentmix.mixture.separation import separation_of
 
 _STEPS = 30  # of EM on a sample for each start
@@ -92,7 +92,7 @@ def start_samples(
     """Rows of the sample without gaps: all with draws for missing values, and the complete ones."""
     values = values_of(sample.all_features, sample.blocks).T[:_MOST_SAMPLED]
     rows = layout.rows(values)
-    single = single_component(rows, context.variance_floor)
+    single = single_component(rows, VARIANCE_FLOOR)
     tables = [drawn_values(rows, values, single, context.rng)]
     gaps = np.hstack([layout.gaps(values, features) for features in layout.wide])
     complete = values[~gaps.any(axis=1)]
@@ -112,7 +112,7 @@ def fit_patterns(
     rows, moments, n = sample.rows, sample.moments, sample.rows.n_counted
     values = values_of(sample.all_features, sample.blocks).T
     with context.clock.stage("starts by pattern"):
-        few, floor = layout.rows(values[:_MOST_SAMPLED]), moments.floors(context.variance_floor)
+        few, floor = layout.rows(values[:_MOST_SAMPLED]), moments.floors()
         total = single_component(few, floor).matrices[0]
         structure = Structure.of_total(floor, layout.blocks, total)
         raised = [structure.raised(layout.started(c.parameters)) for c in candidates]
@@ -151,7 +151,7 @@ def fit_patterns(
             ordered, again = p[order], halves.compare(p)
             findings = [
                 found(NOTE, UNTESTED),
-                *component_findings(moments, ordered, context.variance_floor),
+                *component_findings(moments, ordered),
                 *weight_findings(uncertainty, order),
             ]
             separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))

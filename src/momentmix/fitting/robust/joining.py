@@ -123,7 +123,7 @@ class BlockSearch:
     def start(self, n_components: int, blocks: Blocks) -> Option:
         """The best mixture of some blocks by a full search."""
         if n_components == 1:
-            return self.add(one_component(self.moments, self.context.variance_floor, blocks))
+            return self.add(one_component(self.moments, blocks))
         return self.add(self.searched(n_components, blocks)[0].parameters)
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
@@ -180,7 +180,7 @@ class BlockSearch:
         p, features = option.parameters, self.sample.of_blocks(option.parameters.blocks).features
         n = features.shape[1]
         n_folds = MOST_FOLDS if n < MANY_ROWS else 2
-        structure = self.moments.structure(self.context.variance_floor, p.blocks)
+        structure = self.moments.structure(p.blocks)
         prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
         # The sample is in random order; copies of a row are left out together.
         _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
@@ -194,7 +194,7 @@ class BlockSearch:
 
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
-        structure = self.moments.structure(self.context.variance_floor, blocks)
+        structure = self.moments.structure(blocks)
         moved = replace(parameters, covariances=None, blocks=blocks)
         moved = structure.raised(moved.with_spread(spread_of(within, blocks)))
         features = self.sample.of_blocks(blocks).features

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.arrays import namespace, on_device_of, physical_memory
 from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
-from momentmix.capacity.ranks import affordable_order, check_order, choose_order, usable_orders
+from momentmix.capacity.ranks import affordable_order, choose_order, usable_orders
 from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
 from momentmix.findings.messages import NEED_ROWS, Message
@@ -53,6 +53,7 @@ from momentmix.fitting.robust.number_of_components import (
 )
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import mixture_from
+from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
@@ -70,33 +71,23 @@ MOST_PARAMETERS = 8000  # with blocks: the covariance of so many takes half a gi
 def fit_robust(
     table: Table,
     n_components: Number,
-    order: Number,
-    refine: bool,
     context: FitContext,
     blocks: AskedBlocks = None,
 ) -> BegunFit:
-    """Fit by the robust method; `refine` allows passes over the rows, where there are rows."""
+    """Fit by the robust method."""
     _check_memory(table, n_components)
     asked = context
-    data, all_columns, summary, context, notes = _used(
-        table, n_components, order, refine, context, blocks
-    )
+    data, all_columns, summary, context, notes = _used(table, n_components, context, blocks)
     if isinstance(table.data, StandardMoments):
         context = replace(context, background=False)
     elif context.background == "auto":
         context = replace(context, background=context.checked.outliers.places.size > 0)
-    rows = None if isinstance(data, StandardMoments) or not refine else data
+    rows = None if isinstance(data, StandardMoments) else data
     varying = all_columns.varying()
     joined, with_missing = _varying_blocks(blocks, all_columns, varying, n_components)
     if context.start is not None:
         context.start.check(n_components, all_columns.n_features)
         context = replace(context, start=context.start.standardized(varying))
-    if context.constraint == "spherical" and all_columns.constant.any():
-        name = all_columns.column_name(int(np.flatnonzero(all_columns.constant)[0]))
-        raise InputError(
-            f"column {name} is constant, so that one variance cannot hold for all columns. Leave "
-            "the column out, or use diagonal covariances."
-        )
     sample = None if rows is None else draw_sample(rows, varying, context.rng)
     choice: Choice | None = None
     # Without rows, blocks that are to be found remain None: the test of an answer names them.
@@ -112,9 +103,8 @@ def fit_robust(
         r = 1 if choice is None else choice.n_components
     else:
         r = check_count("n_components", n_components, 1)
-        if order == "auto":
-            best = choose_order(varying.n_features, r, varying.order, blocks=joined)
-            moments = varying.truncated(best)
+        best = choose_order(varying.n_features, r, varying.order, blocks=joined)
+        moments = varying.truncated(best)
     if moments.n_rows < r:
         raise InputError(
             f"n_components={r} needs at least that many rows; got {moments.n_rows}. Ask for fewer "
@@ -145,7 +135,7 @@ def fit_robust(
         far = with_others(known, table.data, all_columns, places)
         if len(far.places) > len(known.places):
             again = replace(asked, far=far)
-            return fit_robust(table, n_components, order, refine, again, blocks)
+            return fit_robust(table, n_components, again, blocks)
     if choice is not None:
         notes.append(choice.note)
         answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)
@@ -169,24 +159,17 @@ def _scattered(answer: StandardFit) -> NDArray[np.bool_]:
 def _used(
     table: Table,
     n_components: Number,
-    order: Number,
-    refine: bool,
     context: FitContext,
     blocks: AskedBlocks,
 ) -> tuple[Rows | StandardMoments, StandardMoments, MomentSummary | None, FitContext, list[str]]:
     """The data that are used, moments of all columns, summary, context with checks, and notes."""
     data, notes = table.data, list(table.notes)
-    wanted = None if order == "auto" else check_order(order, data.n_features)
     if isinstance(data, StandardMoments):
-        moments = data if wanted is None else data.truncated(wanted)
-        return data, moments.of_table(table.schema), None, context, notes
+        return data, data.of_table(table.schema), None, context, notes
 
     def read(rows: Rows) -> tuple[StandardMoments, MomentSummary]:
         with context.clock.stage("moments"):
-            most, squared = wanted, 2
-            if most is None and refine:
-                most, squared = _order_beside_rows(rows, n_components, blocks)
-            most = most or choose_order(rows.n_features, n_components)
+            most, squared = _order_beside_rows(rows, n_components, blocks)
             moments, summary = summarized(rows, most, context.n_threads, squared)
         return moments.of_table(table.schema), summary
 
@@ -313,7 +296,7 @@ def _check_capacity(
     sufficient = next(((m, rank) for m, rank in ranks if rank >= n_components), None)
     cure = "At"
     if sufficient is not None:
-        cure = f"Use order={sufficient[0]} (up to {sufficient[1]}), or at"
+        cure = f"Summarize with order={sufficient[0]} (up to {sufficient[1]}), or at"
     kind = "features" if d == n_columns else "features that vary"
     if not blocks.is_diagonal:
         kind += f" in {n_blocks} blocks"
@@ -338,8 +321,8 @@ def in_data_units(
 ) -> BegunFit:
     """The result, and what finishes it: all columns, in the units of the data."""
     schema = None if table is None else table.schema
-    moments, floor = all_columns.truncated(answer.moments.order), context.variance_floor
-    place = (answer.moments.columns, moments.n_features, floor, moments.laws)
+    moments = all_columns.truncated(answer.moments.order)
+    place = (answer.moments.columns, moments.n_features, VARIANCE_FLOOR, moments.laws)
     parameters = answer.parameters.embedded(*place)
     weights = parameters.weights / parameters.weights.sum()
     order = context.order_of(answer.parameters)
@@ -383,7 +366,6 @@ def in_data_units(
         moments=moments,
         summary=summary,
         schema=schema,
-        candidates=[(name, score - units) for name, score in answer.candidates],
         stages=context.clock.stages,
         log_likelihoods=[] if passes is None else [x - units for x in passes.log_likelihoods],
     )
@@ -410,7 +392,7 @@ def with_background(
     draft, moments = begun.draft, begun.draft.moments
     with context.clock.stage("background"):
         p = answer.parameters.embedded(
-            answer.moments.columns, moments.n_features, context.variance_floor, moments.laws
+            answer.moments.columns, moments.n_features, VARIANCE_FLOOR, moments.laws
         ).normalized()
         far = rows.take(context.checked.outliers.places)
         wide = wide_density(far, moments, p).restored(moments.shift, moments.scale)

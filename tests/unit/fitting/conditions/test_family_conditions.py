@@ -130,7 +130,7 @@ def test_several_mixtures_are_raised_as_each_of_them(case):
     p, _, moments = case
     rng = np.random.default_rng(0)
     errors = Uncertainty(p, 0.1 * rng.standard_normal((p.n_places, 5)), False)
-    drawn, structure = errors.draw(rng, 3), moments.structure(1e-6, p.blocks)
+    drawn, structure = errors.draw(rng, 3), moments.structure(p.blocks)
     together = resolvable(drawn, errors, structure)
     for k in range(3):
         alone = resolvable(drawn[k], errors, structure)

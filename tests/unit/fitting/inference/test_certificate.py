@@ -317,7 +317,7 @@ def test_the_record_keeps_what_was_found_of_the_groups(tmp_path):
     record = load_fit(saved(tmp_path, c))[1]
     np.testing.assert_array_equal(record.reproducibility, c.reproducibility)
     np.testing.assert_array_equal(record.separation, c.separation)
-    assert record.description == c.description  # the number of a column is one again
+    assert record.certificate.description == c.description  # the number of a column is one again
     assert str(record.certificate) == str(c)
 
 

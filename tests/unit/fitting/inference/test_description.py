@@ -204,22 +204,24 @@ def table_with_gaps(n=1500):
 def test_a_fit_of_a_table_with_gaps_is_described_by_name(tmp_path, blocks):
     options = {"families": {"visits": "poisson"}, "missing": "model", "blocks": blocks}
     result = mm.fit(table_with_gaps(), 2, random_state=0, **options)
-    found = result.description
+    found = result.certificate.description
     assert list(found.columns) == ["a", "b", "visits", "kind"]
     assert found.level in ("exact", "close")
     assert found.distance < 0.05
     result.save(tmp_path / "model.json")
-    assert load_fit(tmp_path / "model.json")[1].description == found
+    assert load_fit(tmp_path / "model.json")[1].certificate.description == found
 
 
 def test_one_group_does_not_describe_two():
     found = mm.fit(table_with_gaps(), 1, families={"visits": "poisson"}, missing="model")
-    assert found.description.level == "poor"
+    assert found.certificate.description.level == "poor"
 
 
 def test_a_summary_has_a_level_and_no_distance():
     rows = clusters_in_all_columns(2000, np.random.default_rng(12))
     one, two = (mm.fit(mm.summarize(rows, order=3), r, random_state=0) for r in (1, 2))
-    assert one.description.level == "poor"
-    assert two.description.level == "exact"
-    assert np.isnan([one.description.distance, two.description.distance]).all()
+    assert one.certificate.description.level == "poor"
+    assert two.certificate.description.level == "exact"
+    assert np.isnan(
+        [one.certificate.description.distance, two.certificate.description.distance]
+    ).all()

@@ -272,7 +272,7 @@ def component_names(weights, variances, n_rows, coarse=()):
     moments, _ = summarized(rows_of(rows), 1, 1)
     variances = np.array(variances, float)
     p = Parameters(np.array(weights), np.zeros_like(variances), variances)
-    found = component_findings(moments, p, 1e-6, coarse)
+    found = component_findings(moments, p, coarse)
     return {(f.kind, f.severity.value) for f in found}
 
 
@@ -306,7 +306,7 @@ def correlated(value, data=None, columns=(0, 1)):
         900.0, 100, 1e-9, 0.1, False, 10.0, [Correlation(*columns, value, 20.0)]
     )
     shown = row_findings(check_rows(rows, moments), moments, p, True)
-    return [f.kind for f in collect_findings(moments, p, test, 9, 1e-6, True, shown)]
+    return [f.kind for f in collect_findings(moments, p, test, 9, True, shown)]
 
 
 def test_correlations_are_correlations():
@@ -328,10 +328,10 @@ def test_heavy_tails_are_seen_in_the_powers_of_a_summary():
     powers = np.array([(z**s).mean(axis=0) for s in (3, 4, 5, 6)])
     quiet = OverIdentification(100.0, 100, 0.5, 0.0, False, 10.0)
     known = replace(moments, powers=powers)
-    assert "heavy-tails" not in [f.kind for f in collect_findings(known, p, quiet, 9, 1e-6)]
+    assert "heavy-tails" not in [f.kind for f in collect_findings(known, p, quiet, 9)]
     powers = powers.copy()
     powers[1, 2] += 3.0
-    heavy = collect_findings(replace(moments, powers=powers), p, quiet, 9, 1e-6)
+    heavy = collect_findings(replace(moments, powers=powers), p, quiet, 9)
     (text,) = (f.text for f in heavy if f.kind == "heavy-tails")
     assert text.startswith("column 2: the fourth moment is larger")
 
@@ -366,13 +366,13 @@ def test_a_component_at_the_variance_floor_is_no_matter_of_shape():
     narrow = np.where(labels == 1, 3e-4 * rng.normal(size=20_000), rng.normal(size=20_000))
     rows[:, 2] = narrow  # a tenth of the variance that the floor allows
 
-    def names(floor):
-        result = mm.fit(rows, 2, random_state=0, variance_floor=floor)
+    def names():
+        result = mm.fit(rows, 2, random_state=0)
         return {finding.kind for finding in result.certificate.findings}
 
-    assert "column-shape" not in names(1e-6)
+    assert "column-shape" not in names()
     rows[:, 2] = rng.exponential(size=20_000)
-    assert "column-shape" in names(1e-6)
+    assert "column-shape" in names()
 
 
 def test_a_logarithm_is_offered_if_it_halves_the_skewness():

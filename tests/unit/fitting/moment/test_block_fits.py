@@ -74,14 +74,14 @@ def test_rank_of_exact_moments(exact):
 
 def test_spread_is_linear_in_the_moments(exact):
     truth, moments = exact
-    structure = moments.structure(1e-6, truth.blocks)
+    structure = moments.structure(truth.blocks)
     found = fit_spread(moments, truth.weights, truth.means, structure)
     assert found.spread == pytest.approx(truth.spread, abs=1e-6)
 
 
 def test_one_component_has_the_total_covariance(exact):
     truth, moments = exact
-    found = one_component(moments, 1e-6, truth.blocks)
+    found = one_component(moments, truth.blocks)
     total = np.einsum("i,ij,ik->jk", truth.weights, truth.means, truth.means)
     total += np.tensordot(truth.weights, truth.matrices, axes=1)
     j, k = truth.blocks.pairs.T
@@ -91,7 +91,7 @@ def test_one_component_has_the_total_covariance(exact):
 
 def test_halves_of_a_component_keep_its_mean_and_are_positive_definite(exact):
     truth, moments = exact
-    for _, start in split_starts(moments, one_component(moments, 1e-6, truth.blocks)):
+    for _, start in split_starts(moments, one_component(moments, truth.blocks)):
         assert start.n_components == 2
         assert start.weights @ start.means == pytest.approx(0.0, abs=1e-9)
         assert np.linalg.eigvalsh(start.matrices).min() > 0
@@ -199,7 +199,7 @@ def test_resolvable_covariances():
     """Nothing changes where errors are small; where they are large, eigenvalues are raised."""
     truth = block_law((3, 2, 1), 2, seed=4)
     z, moments = standardized(truth)[0], exact_block_moments(truth)
-    structure = moments.structure(1e-6, z.blocks)
+    structure = moments.structure(z.blocks)
     size = z.n_free + 1
     same = resolvable(z, Uncertainty(z, 1e-9 * np.eye(size), False), structure)
     assert same.spread == pytest.approx(z.spread, abs=1e-9)

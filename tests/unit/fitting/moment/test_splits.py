@@ -36,7 +36,7 @@ def cosine(a, b):
 
 def starts_from_one(truth):
     moments = exact_moments(truth, 4)
-    starts = [p for _, p in split_starts(moments, one_component(moments, 1e-6))]
+    starts = [p for _, p in split_starts(moments, one_component(moments))]
     return moments.standardize(truth), starts
 
 
@@ -99,7 +99,7 @@ def test_starts_have_one_component_more_and_the_same_mean(r):
 @pytest.mark.parametrize("name", ["powers", "cubed", "two_squares"])
 def test_moments_that_are_not_known_give_no_starts(name):
     moments = exact_moments(one_column(), 4)
-    parent = one_component(moments, 1e-6)
+    parent = one_component(moments)
     assert split_starts(moments, parent)
     assert split_starts(replace(moments, **{name: None}), parent) == []
     values = getattr(moments, name).copy()

@@ -136,8 +136,6 @@ def test_what_cannot_be_fitted():
     rows, _ = truth().sample(500, random_state=0)
     options = {"blocks": BLOCKS, "missing": "model"}
     with pytest.raises(mm.InputError, match="from moments alone"):
-        mm.fit(rows, 2, refine=None, **options)
-    with pytest.raises(mm.InputError, match="from moments alone"):
         mm.fit(mm.summarize(rows, 2, missing="model"), 2, blocks=BLOCKS)
     with pytest.raises(mm.InputError, match="Give a number of components"):
         mm.fit(rows, "auto", **options)

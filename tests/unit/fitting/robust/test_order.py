@@ -7,6 +7,7 @@ import momentmix as mm
 from momentmix.capacity.monomials import robust_rank
 from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
 from momentmix.errors import CapacityError, InputError
+from momentmix.fitting.paper import fit_by_paper
 
 
 @pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
@@ -16,8 +17,6 @@ def test_result_tells_the_order(d, r):
     assert robust_rank(d, order) >= r
     assert mm.fit(rows, r, random_state=0, max_passes=2).order == order
     assert mm.fit(mm.summarize(rows, order=order), r, random_state=0).order == order
-    fitted = mm.MomentGaussianMixture(r, refine=None, random_state=0).fit(rows)
-    assert fitted.result_.order == fitted.summary_.order == order
     assert mm.MomentGaussianMixture(r).partial_fit(rows).summary_.order == order
 
 
@@ -36,9 +35,9 @@ def test_the_printed_method_takes_its_order(d, r):
 
 def test_the_printed_method_takes_the_order_asked_for_with_one_component():
     rows = np.random.default_rng(0).standard_normal((300, 6))
-    assert mm.fit(rows, 1, order=4, method="paper").order == 4
+    assert fit_by_paper(rows, 1, 4).order == 4
     with pytest.raises(InputError, match="order=7 needs that many features; there are 6"):
-        mm.fit(rows, 1, order=7, method="paper")
+        fit_by_paper(rows, 1, 7)
 
 
 def test_what_a_summary_holds_is_a_bound_and_else_changes_nothing():
@@ -65,16 +64,15 @@ def test_no_order_of_a_summary_identifies_too_many_components():
 
 
 @pytest.mark.parametrize(
-    ("shape", "r", "options", "order"),
+    ("shape", "r", "order"),
     [
-        ((40, 120), 3, {}, 2),  # 280,000 products of order 3
-        ((400, 30), 5, {}, 3),  # too few rows for a moment answer
-        ((400, 30), 5, {"order": 4}, 4),  # as asked
+        ((40, 120), 3, 2),  # 280,000 products of order 3
+        ((400, 30), 5, 3),  # too few rows for a moment answer
     ],
 )
-def test_wide_tables_take_an_order_that_they_can_afford(shape, r, options, order):
+def test_wide_tables_take_an_order_that_they_can_afford(shape, r, order):
     rows = np.random.default_rng(0).standard_normal(shape)
-    assert mm.fit(rows, r, max_passes=1, random_state=0, **options).order == order
+    assert mm.fit(rows, r, max_passes=1, random_state=0).order == order
 
 
 def test_sums_are_weighed_against_the_passes():

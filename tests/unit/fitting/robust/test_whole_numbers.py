@@ -61,8 +61,6 @@ def test_the_seed_and_a_part_of_the_rows_change_nothing():
         (table(), {"families": mm.schema_from(table())}),
         (table(), {"blocks": [["visits", "weight"]]}),
         (table(), {"blocks": "full"}),
-        (table(), {"refine": None}),
-        (table(), {"constraint": "tied"}),
         (table()[:40], {}),
         (table().assign(visits=table()["visits"] / 2), {}),
         (table().assign(visits=1000 * table()["visits"]), {}),

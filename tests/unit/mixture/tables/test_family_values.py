@@ -250,7 +250,7 @@ def test_bad_blocks(make, message):
     ],
 )
 def test_bad_mixtures(weights, blocks, message):
-    with pytest.raises((InputError, mm.InputTypeError), match=message):
+    with pytest.raises((InputError, mm.errors.InputTypeError), match=message):
         mm.Mixture.from_blocks(weights, blocks)
 
 
