@@ -1,8 +1,12 @@
 """The random mixtures that the measurements use."""
 
+import time
+import warnings
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist
+from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
 
@@ -142,3 +146,26 @@ def means_in_a_plane(r, d, rng):
     while pdist(positions).min() < 3:
         positions = 4 * rng.normal(size=(r, 2))  # one draw in eight is accepted at r = 6
     return _apart(r, d, rng, directions, positions, shared=rng.uniform() < 0.5)
+
+
+LAWS = {
+    "separated": separated,
+    "overlapping": overlapping,
+    "shared": shared_coordinates,
+    "light": one_light,
+}
+
+
+def sklearn_best(rows, r, floor, seed, n_init=10):
+    """EM of scikit-learn from k-means++ seeds as a mixture, and its seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianMixture(
+            r, covariance_type="diag", init_params="k-means++", n_init=n_init, max_iter=500,
+            reg_covar=floor, random_state=seed,
+        )  # fmt: skip
+        t = time.perf_counter()
+        model.fit(rows)
+        t = time.perf_counter() - t
+    variances = np.maximum(model.covariances_, floor)
+    return diagonal(model.weights_ / model.weights_.sum(), model.means_, variances), t

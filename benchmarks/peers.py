@@ -56,12 +56,13 @@ def draw(r, d, n, seed):
 # -- the fits: each gives weights, means, variances ---------------------------------------------
 
 
-def ours(refine):
-    def fit(rows, r):
-        m = mm.fit(rows, r, refine=refine, random_state=0).mixture
-        return m.weights, m.means, m.variances
+def ours(rows, r):
+    m = mm.fit(rows, r, random_state=0).mixture
+    return m.weights, m.means, m.variances
 
-    return fit
+
+def from_summary(rows, r):
+    return ours(mm.summarize(rows), r)
 
 
 def sklearn(init_params, n_init, max_iter):
@@ -120,8 +121,8 @@ def pomegranate(rows, r):
 
 
 FITS = {
-    "momentmix": ("momentmix", ours("auto")),
-    "momentmix, refine=None": ("momentmix", ours(None)),
+    "momentmix": ("momentmix", ours),
+    "momentmix, a summary": ("momentmix", from_summary),
     "scikit-learn, default ×1": ("scikit-learn", sklearn("kmeans", 1, 100)),
     "scikit-learn, k-means++ ×10": ("scikit-learn", sklearn("k-means++", 10, 500)),
     "scikit-learn, random ×10": ("scikit-learn", sklearn("random", 10, 500)),
@@ -165,7 +166,7 @@ def _child(pipe, name, r, d, n, seed):
             wall, core = time.perf_counter() - wall, time.process_time() - core
         peak = peak_mb()
         weights, means, variances = (np.asarray(x, dtype=float) for x in parts)
-        mixture = mm.DiagonalMixture(
+        mixture = laws.diagonal(
             weights / weights.sum(), means.reshape(r, d),
             np.maximum(variances.reshape(r, d), 1e-6 * rows.var(axis=0)),
         )  # fmt: skip
@@ -257,7 +258,7 @@ def solver(a):
         best = np.inf
         for _ in range(1 if d > 15 else 3):
             wall, core = time.perf_counter(), time.process_time()
-            result = mm.fit(summary, r, refine=None, random_state=0)
+            result = mm.fit(summary, r, random_state=0)
             wall, core = time.perf_counter() - wall, time.process_time() - core
             if wall < best:
                 best, best_core = wall, core
