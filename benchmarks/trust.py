@@ -29,7 +29,7 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import laws
 import numpy as np
-from robust_fit import LAWS, sklearn_best
+from laws import LAWS, sklearn_best
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
@@ -270,7 +270,7 @@ def merged(truth, i, j):
     variances[i] += share_of_j * (variances[j] - variances[i])
     variances[i] += share_of_j * (1 - share_of_j) * gap**2
     kept = np.arange(truth.n_components) != j
-    return mm.DiagonalMixture(weights[kept], means[kept], variances[kept])
+    return laws.diagonal(weights[kept], means[kept], variances[kept])
 
 
 def bic_from(start, rows):

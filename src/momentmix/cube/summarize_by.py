@@ -177,12 +177,9 @@ class CubeJob:
                 rows, table, 0, self._open,  # type: ignore[arg-type]
                 part_rows=PART_ROWS, others=own, added=partial(self._grouped, table),
             ):  # fmt: skip
-                # Text is known at its end only. Groups of complete parts do without: groups of
-                # the last part identify the file of a cube.
-                if not (part.complete and source.is_text):
-                    way = "groups", PART_ROWS, [str(key.spec) for key in self.keys]
-                    shard: Any = part.shard
-                    shard.origin = origin_of(rows, table, *way, others=own)
+                way = "groups", PART_ROWS, [str(key.spec) for key in self.keys]
+                shard: Any = part.shard
+                shard.origin = origin_of(rows, table, *way, others=own)
                 self.close(part.shard, sums, source.name)
                 n_dropped += part.n_dropped
             self._check_new(table, source.contents())
