@@ -81,7 +81,6 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "support",
         "halves",
         "certificate",
-        "second search",  # two components are too few: the test rejects them
         "log-likelihood",
     ]
     assert capsys.readouterr().out == ""
