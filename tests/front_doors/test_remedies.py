@@ -40,11 +40,6 @@ def overdispersed():
     return frame, options, {"families": {"n": "negative_binomial"}}
 
 
-def counts_as_numbers():
-    frame, options, right = overdispersed()
-    return frame, {**options, "families": {"n": "gaussian"}}, right
-
-
 def correlated():
     frame, labels, _ = table()
     frame["b"] += 1.2 * (frame["a"] - LAW.means[labels, 0])
@@ -94,7 +89,7 @@ def constrained():
 
 
 CASES = [
-    logarithm, overdispersed, counts_as_numbers, correlated, one_too_many, one_too_few, far_rows,
+    logarithm, overdispersed, correlated, one_too_many, one_too_few, far_rows,
     logarithm_of_few_rows, gaps_modeled, gaps_dropped, constrained,
 ]  # fmt: skip
 

@@ -30,7 +30,6 @@ from scipy.special import expit
 from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
-from momentmix.families.family import FAMILIES
 from momentmix.findings.finding import FATAL, Finding
 from momentmix.findings.messages import Message
 from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, Remedy
@@ -75,7 +74,7 @@ _TAILS = {"heavy-tails", "outlier-influence", "repeated-value"}  # which a logar
 # Findings about columns that may be left out.
 _LEFT_OUT = {
     "row-number", "duplicate-columns", "independent-column", "heavy-tails", "column-shape",
-    "discrete-column", "repeated-value", "dependent-columns", "no-information",
+    "discrete-column", "repeated-value",
 }  # fmt: skip
 
 
@@ -397,11 +396,6 @@ def _of_columns(
         found += [(column, str(x)) for column, x in f.remedy.get("families", {}).items()]
         tails = f.columns if f.kind in _TAILS and not f.remedy else ()
         found += [(column, _logarithm(mixture, rows, column)) for column in tails]
-        if f.kind == "rounded-column" and f.numbers["is_whole"]:
-            counts = (x.name for x in FAMILIES.values() if x.is_whole and not x.has_levels)
-            found += [(f.columns[0], family) for family in counts]
-        if f.kind == "zeros":
-            found.append((f.columns[0], _column(mixture, f.columns[0]).model.value_law(0).wider))
     known = {column for column, family in found if family}
     rough = [x for x, apart in description.columns.items() if apart > _MISFIT and x not in known]
     described = [(column, _logarithm(mixture, rows, column)) for column in rough]
@@ -438,7 +432,7 @@ def _of_rows(kinds: set[str], options: Mapping[str, Any]) -> Iterator[Suggestion
     """A background for far rows, and other reasons for gaps."""
     if options.get("background") is False:
         yield Suggestion("a background for far rows", {"background": "auto"})
-    gaps = {"shared-gaps", "missing-by-component", "dropped-differ", "never-seen"}
+    gaps = {"shared-gaps", "dropped-differ", "never-seen"}
     if options.get("missing") == "model" or kinds & gaps:
         yield Suggestion("cells missing at random", {"missing": "mar"})
 
@@ -456,7 +450,7 @@ def _of_blocks(
             yield Suggestion(f"{joined} joined", {"blocks": blocks})
     is_auto = isinstance(options.get("n_components", "auto"), str) and "blocks" not in options
     joinable = sum(column.model.joins for column in mixture.columns)
-    misfits = {"misfit", "cut", "correlated-columns", "dependent-columns"}
+    misfits = {"misfit", "cut", "correlated-columns"}
     if not is_auto and joinable > 1 and kinds & misfits:
         yield Suggestion("columns joined where it pays", {"blocks": "auto"})
 
