@@ -84,9 +84,6 @@ class WholeLaw(Law):
         logs: Float = own + (table[:, :1] * z + table[:, -1:])
         return logs + self.base(counts)
 
-    def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
-        return np.asarray(np.exp(self.log_masses(np.zeros(1), means, variances)[:, 0]))
-
     @abstractmethod
     def parameters(self, means: Float, variances: Float) -> tuple[Float, ...]:
         """Return parameters (r,) of a block from means and variances (r, 1), in its order."""

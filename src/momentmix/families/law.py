@@ -292,10 +292,6 @@ class Law(ABC):
         """Return whether monomials (n, k) are no linear combination of lower ones, (n,)."""
         return np.ones(len(exponents), dtype=bool)
 
-    def share_of_zeros(self, means: Float, variances: Float) -> Float | None:
-        """Probability of a count of 0 in each component, (r,); None where values are no counts."""
-        return None
-
     def base_measure(self, rows: Float) -> Float | None:
         """Return the part of the log-density of rows (n, d) beside its linear function of T; (n,).
 

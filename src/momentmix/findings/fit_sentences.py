@@ -83,17 +83,10 @@ _FEWER_AVERAGES = (
 FITS: dict[str, Entry] = {
     # -- the number of components, and rows beside it
     "over-capacity": Entry(
-        lambda f: "not identified from these moments: order {order} with {n_features} features "
-        "tells at most {capacity} {capacity:component|components} apart, and there are {asked}"
-        + " (the answer rests on the rows alone)" * bool(f.numbers["from_rows"]) + ".",
-        lambda f: "Know that the groups come from the rows alone." if f.numbers["from_rows"]
-        else "Do not rely on so many groups.",
+        "not identified from these moments: order {order} with {n_features} features tells at most "
+        "{capacity} {capacity:component|components} apart, and there are {asked}.",
+        "Do not rely on so many groups.",
         "There are too few columns to tell so many groups apart by averages alone.",
-    ),
-    "capacity-margin": Entry(
-        "{asked} components are the most that order {order} with {n_features} features identifies.",
-        "Read the numbers with care.",
-        "This is the largest number of groups that these columns can tell apart.",
     ),
     "too-few-rows": Entry(
         "too few rows: {n_rows:.0f} for {n_parameters} parameters, which need {least} at least.",
@@ -112,25 +105,7 @@ FITS: dict[str, Entry] = {
         "Do not take {components} for groups of their own.",
         "{components} are parts of one cloud of rows.",
     ),
-    "light-components": Entry(
-        "{components} {n:holds|hold} few rows: means and variances are rough.",
-        "Read small groups with care.",
-        "{components} {n:has|have} few rows, so that the numbers are rough.",
-    ),
-    "conditioning": Entry(
-        lambda f: "the parameters are barely determined by the moments"
-        + " (condition number {condition_number:.1g})" * bool(f.numbers["condition_number"])
-        + "; some components may be interchangeable.",
-        "Collect more rows.",
-        "Averages alone hardly tell some groups apart.",
-    ),
     # -- columns
-    "empty-level": Entry(
-        "{levels}: the same in all rows, as of a level that nobody has; components give it a "
-        "probability of nearly 0.",
-        "Know that no row has some values of {columns}.",
-        "A category that nobody has says nothing about the groups.",
-    ),
     "constant-column": Entry(
         "{columns} {n:holds|hold} one value only; {n:it takes|they take} no part in the fit and "
         "{n:gets|get} the variance floor.",
@@ -162,21 +137,6 @@ FITS: dict[str, Entry] = {
         "It may stand for “missing”.",
         "{value:.6g} in {share:.0%} of the rows",
     ),
-    "rounded-column": Entry(
-        "{columns} {n:is|are} rounded, coarsely beside the narrowest component: variances are too "
-        "large by a twelfth of the square of the step.",
-        "Use finer values of {columns}, if there are any.",
-        "They are rounded, or whole numbers, with steps that are wide beside the narrowest group.",
-        "to multiples of {grid:.6g}, {width:.2g} deviations",
-    ),
-    "variance-floor": Entry(
-        lambda f: "{count} {count:variance|variances} at the floor ({floor:.1g} of the feature's "
-        "variance), in {columns}." if "count" in f.numbers else
-        "a variance of {columns} is at the floor ({floor:.1g} of the column's): a component holds "
-        "one of the values that repeat there.",
-        "Look at {columns}.",
-        "In some group nearly all rows have the same value there.",
-    ),
     "skewed-column": Entry(
         "{columns} {n:is|are} skewed to the right, and some components differ in nothing but "
         "{n:its|their} values: fewer components describe {n:its logarithm|their logarithms} as "
@@ -206,34 +166,17 @@ FITS: dict[str, Entry] = {
         "{n:It has a shape of its own that is|They have shapes of their own that are} unrelated to "
         "the other columns.",
     ),
-    "zeros": Entry(
-        "{columns} {n:is|are} 0 in more rows than the mixture expects.",
-        "Look at the zeros of {columns}.",
-        "Some rows may be 0 for a reason of their own.",
-        "{share:.0%} in place of {wanted:.0%}",
-    ),
     "dispersion": Entry(
         "within components, the variance of {columns} is not that of {n:its|their} family.",
         "Look at the counts of {columns}.",
         "The counts vary more or less within a group than counts of independent events do.",
         "{ratio:.2g} times that of {law}",
     ),
-    "no-information": Entry(
-        "{columns}: about the same in all components, so that {n:it says|they say} next to nothing "
-        "about them.",
-        "Do not look for the groups in {columns}.",
-        "The values are about the same in all groups.",
-    ),
     # -- several columns
     "correlated-columns": Entry(
         "columns correlated within components: {pairs}.",
         "Look at the columns that move together: {columns}.",
         "Within a group one rises or falls with the other, which the model does not allow for.",
-    ),
-    "dependent-columns": Entry(
-        "columns depend on each other within components: {pairs}.",
-        "Look at the columns that belong together: {columns}.",
-        "Within a group one depends on the other, which the model does not allow for.",
     ),
     # -- missing cells
     "shared-gaps": Entry(
@@ -243,12 +186,6 @@ FITS: dict[str, Entry] = {
         "different columns for independent within components.",
         "See why cells of {columns} are missing together.",
         "The model takes gaps of different columns for independent, and these are not.",
-    ),
-    "missing-by-component": Entry(
-        "whether a cell is missing depends on the component, in {columns} ({worst} is seen in "
-        "{low:.0%} to {high:.0%} of the rows of a component); the model allows for it.",
-        "Nothing to do: cells of {columns} are missing more often in some groups.",
-        "The model allows for it. Dropping such rows would change the shares of the groups.",
     ),
     "dropped-differ": Entry(
         "rows with missing cells were left out, and their means differ from those of rows that "

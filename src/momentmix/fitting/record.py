@@ -249,7 +249,6 @@ def _certificate_fields(n_components: int) -> Fields:
         "p_value": number(0.0, 1.0),
         "effect_size": number(0.0),
         "bootstrapped": boolean,
-        "condition_number": number(0.0),
         "groups": list_of(
             Fields(lambda values: ConditionGroup(**values), group, defaults={"is_shape": False})
         ),

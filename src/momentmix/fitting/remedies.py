@@ -396,7 +396,7 @@ def _of_blocks(
             yield Suggestion(f"{joined} joined", {"blocks": blocks})
     is_auto = isinstance(options.get("n_components", "auto"), str) and "blocks" not in options
     joinable = sum(column.model.joins for column in mixture.columns)
-    misfits = {"misfit", "cut", "correlated-columns", "dependent-columns"}
+    misfits = {"misfit", "cut", "correlated-columns"}
     if not is_auto and joinable > 1 and kinds & misfits:
         yield Suggestion("columns joined where it pays", {"blocks": "auto"})
 

@@ -14,21 +14,21 @@ from momentmix.reporting.svg import adapted
 from momentmix.reporting.verdict import actions
 
 PLAIN = mm.DiagonalMixture([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
-ROUNDED = {"grid": 1.0, "width": 0.7, "is_whole": False}
-FEW = found(WARNING, "light-components", components=[1], asides=["9 rows"])
+REPEATED = {"value": 1.0, "share": 0.5}
+FEW = found(WARNING, "spurious-components", components=[1], asides=["9 rows"], n_features=3)
 
 
 def certificate(*findings, p=0.4, effect=0.0, loss=0.001, support=None):
-    test = OverIdentification(100.0, 100, p, effect, False, 2.0, [])
+    test = OverIdentification(100.0, 100, p, effect, False, [])
     return Certificate(test, loss, list(findings), 2, support)
 
 
 def test_actions_name_columns_and_the_needed_ones_come_first():
     done = actions(
         certificate(
-            found(WARNING, "rounded-column", ["a"], **ROUNDED),
-            found(NOTE, "no-information", ["a"]),
-            found(WARNING, "rounded-column", [1], **{**ROUNDED, "grid": 2.0}),
+            found(WARNING, "repeated-value", ["a"], **REPEATED),
+            found(NOTE, "missing-at-random", ["a"]),
+            found(WARNING, "repeated-value", [1], **{**REPEATED, "value": 2.0}),
             found(FATAL, "row-number", ["it's"]),
             FEW,
         ),
@@ -36,13 +36,13 @@ def test_actions_name_columns_and_the_needed_ones_come_first():
     )
     assert [action.text for action in done] == [
         "Do without “it's”.",
-        "Use finer values of “a”, “b c”, if there are any.",
-        "Read small groups with care.",
-        "Do not look for the groups in “a”.",
+        "Check the value that repeats in “a”, “b c”.",
+        "Do not read anything into the smallest groups.",
+        "Nothing to do, unless gaps of “a” say something of the group by themselves.",
     ]
-    assert done[2].why.startswith("Group 1 has few rows")
-    assert "multiples of 1" in done[1].details
-    assert "multiples of 2" in done[1].details
+    assert done[2].why.startswith("Group 1 has only a handful of rows")
+    assert "1 in 50 %" in done[1].details
+    assert "2 in 50 %" in done[1].details
 
 
 def test_options_of_fits_are_no_actions():

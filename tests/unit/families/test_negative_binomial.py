@@ -167,17 +167,3 @@ def test_a_component_without_counts_has_finite_intervals():
     assert low == 0.0
     assert 3.0 / 1_000 <= high < 4.0 / 1_000  # the rule of three, above what the prior gives
     assert np.isfinite(result.intervals().variances[1]).all()
-
-
-def test_too_many_zeros_are_found():
-    rng = np.random.default_rng(5)
-    rows = rng.negative_binomial(4, 0.3, (3000, 2)).astype(float)
-    families = {0: "negative_binomial", 1: "negative_binomial"}
-    kinds = [f.kind for f in mm.fit(rows, 1, families=families).certificate.findings]
-    assert "zeros" not in kinds
-    rows[rng.random(3000) < 0.3, 1] = 0
-    found = [
-        f for f in mm.fit(rows, 1, families=families).certificate.findings if f.kind == "zeros"
-    ]
-    assert [f.columns for f in found] == [(1,)]
-    assert found[0].numbers["share"] == (rows[:, 1] == 0).mean()

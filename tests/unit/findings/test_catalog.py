@@ -19,26 +19,19 @@ SIZE = {"order": 3, "n_features": 4, "capacity": 1, "asked": 2}
 LOGS = {"families": {"b": "log"}}
 # Numbers and remedies of each kind that needs some; several where it has variants.
 NUMBERS = {
-    "over-capacity": [{"from_rows": False, **SIZE}, {"from_rows": True, **SIZE}],
-    "capacity-margin": [SIZE],
+    "over-capacity": [SIZE],
     "too-few-rows": [{"n_rows": 9.0, "n_parameters": 8, "least": 16}],
     "spurious-components": [{"n_features": 3, "asides": ["5 rows", "7 rows"]}],
     "cut": [{}],
-    "light-components": [{"asides": ["5 rows", "7 rows"]}],
-    "conditioning": [{"condition_number": 1e5}, {"condition_number": None}],
-    "empty-level": [{"levels": "'a' = x"}],
     "discrete-column": [
         {"n_values": 2, "grid": 1.0},
         {"n_values": 5, "grid": 0.5, "remedy": {"families": {"a": "bernoulli"}}},
     ],
     "repeated-value": [{"value": -9.0, "share": 0.2}],
-    "rounded-column": [{"grid": 0.5, "width": 0.6, "is_whole": whole} for whole in (True, False)],
-    "variance-floor": [{"floor": 1e-6}, {"floor": 1e-6, "count": 3}],
     "skewed-column": [{"remedy": LOGS}],
     "column-shape": [{"asides": ["flat", "skewed"]}, {"asides": ["flat", "x"], "remedy": LOGS}],
     "heavy-tails": [{}, {"n_far": 3, "n_rows": 90}],
     "independent-column": [{"asides": ["flat", "flat"]}],
-    "zeros": [{"share": 0.4, "wanted": 0.3, "law": "a count"}],
     "dispersion": [
         {"ratio": 0.5, "law": "a count"},
         {"ratio": 1.5, "law": "a count"},
@@ -48,10 +41,8 @@ NUMBERS = {
         {**PAIRS, "remedy": {"blocks": "auto"}},
         {**PAIRS, "remedy": {"blocks": [["a", "b"]]}},
     ],
-    "dependent-columns": [PAIRS],
     "shared-gaps": [{"remedy": {"missing": "mar"}}, {"remedy": {"missing": "mar"}, **PAIRS}],
     "dropped-differ": [{"asides": ["+0.3 deviations"] * 2, "remedy": {"missing": "mar"}}],
-    "missing-by-component": [{"worst": "'a'", "low": 0.2, "high": 0.9}],
     "never-seen": [{"count": 1}],
     "outlier-influence": [{"deviations": 20.0, "influence": 11.0}],
     "duplicate-columns": [PAIRS],

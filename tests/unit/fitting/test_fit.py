@@ -77,7 +77,6 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "support",
         "halves",
         "certificate",
-        "second search",  # two components are too few: the test rejects them
         "log-likelihood",
     ]
     assert capsys.readouterr().out == ""
@@ -96,13 +95,12 @@ def test_one_component_at_any_dimension():
             assert result.intervals().weights[0] == 1
 
 
-def test_over_capacity_with_rows_goes_on_from_the_rows_and_says_so():
+def test_over_capacity_with_rows_goes_on_from_the_rows():
     truth = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 0.0]], np.ones((2, 2)))
     rows, labels = truth.sample(2000, random_state=0)
     result = mm.fit(rows, 2, random_state=0)
     assert abs((result.mixture.predict(rows) == labels).mean() - 0.5) > 0.49
-    assert "not identified from these moments" in str(result)
-    assert "rests on the rows alone" in str(result)
+    assert "not identified from these moments" not in str(result)
     assert result.certificate.passed  # powers test what products of distinct features cannot
     rows[:, 1] = np.random.default_rng(0).exponential(size=2000)
     assert not mm.fit(rows, 2, random_state=0).certificate.passed

@@ -1,19 +1,6 @@
-"""Correlations of monomials under a mixture of Gaussians, in closed form, and as rows show them.
+"""Correlations of monomials under a mixture, in closed form, and as rows show them.
 
-| symbol | name here | shape |
-|---|---|---|
-| z_j = μ_ij + √v_ij · h, h standard normal | | |
-| z_j^e = Σ_k s^k/√k! · e!/(e−k)! · E z^(e−k) · He_k(h)/√k! | ``_hermite`` | (e, k, d + 1, r) |
-| √ω_i · coefficients of the monomials that hold Hermite product h | ``table`` | (some, r) |
-| E[m mᵀ] = Σ_h Σ_i ω_i L_ih L_ihᵀ | ``second`` | (n, n) |
-
-The polynomials are orthonormal in each component, so that second moments are products of
-coefficients. A Hermite product of s features occurs in a share of about d^−s of the monomials: one
-small product for each h costs about 2n²r operations in all, where tables of all n_basis products
-would cost n_basis·n²·r.
-
-Where features are joined, E_i[m mᵀ] is the product over blocks of the moments of two monomials of
-one block each:
+E_i[m mᵀ] is the product over blocks of the moments of two monomials of one block each:
 
 | symbol | name here | shape |
 |---|---|---|
@@ -34,8 +21,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
-from itertools import product
-from math import factorial, perm, sqrt
+from math import perm
 from typing import NamedTuple
 
 import numpy as np
@@ -55,7 +41,6 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
 
 _AT_ONCE = 32  # rows of the table of all pairs: they stay in the cache
-_LARGE = 12  # monomials that share a Hermite product; smaller products would cost only overhead
 _LEAST_VARIANCE = 1e-12  # of a monomial; that of a constant is 0
 DRAWS = 200  # for a mean and a variance; they cost a small part of the whitening
 _DRAWN_AT_ONCE = 100  # rows whose products fit in the cache
@@ -63,33 +48,6 @@ _DRAWN_AT_ONCE = 100  # rows whose products fit in the cache
 
 def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
     """Correlations of one row's monomials, of shape (n, n), and their standard deviations (n,)."""
-    if not parameters.blocks.is_diagonal:
-        return _by_blocks(conditions, parameters)
-    row, factors, exponents, degrees, starts, sizes = conditions.once(_find_hermite_terms)
-    values = _coefficients(factors, exponents, degrees, parameters)
-    n, mean = conditions.size, conditions.model(parameters)
-    variances = np.bincount(row, (values**2).sum(axis=1), minlength=n) - mean**2
-    scale = np.sqrt(np.maximum(variances, _LEAST_VARIANCE))
-    values /= scale[row, None]
-    mean /= scale
-    # The first product is the constant, which every monomial holds; rows come in order.
-    constant = values[:n]
-    second = np.hstack([constant, -mean[:, None]]) @ np.hstack([constant, mean[:, None]]).T
-    starts, sizes = starts[1:], sizes[1:]
-    large = sizes >= _LARGE
-    for start, size in zip(starts[large], sizes[large], strict=True):
-        rows, table = row[start : start + size], values[start : start + size]
-        second[rows[:, None], rows] += table @ table.T
-    for size in np.unique(sizes[~large]):
-        places_of_size = starts[sizes == size][:, None] + np.arange(size)
-        rows, tables = row[places_of_size], values[places_of_size]  # (groups, size), (…, r)
-        flat = rows[:, :, None] * n + rows[:, None, :]
-        np.add.at(second.reshape(-1), flat, tables @ tables.transpose(0, 2, 1))
-    return second, scale
-
-
-def _by_blocks(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
-    """The same by blocks of features."""
     monomials, n = conditions.by_block(parameters.blocks), conditions.size
     moments = monomials.moments(parameters)
     tables = block_products(monomials, parameters, moments)
@@ -147,66 +105,6 @@ def _add_second_moments(second: Float, tables: list[tuple[Int, Float]], weights:
             second[start:stop, start:] += product
 
 
-def _coefficients(features: Int, exponents: Int, degrees: Int, parameters: Parameters) -> Float:
-    """√ω_i times the coefficient of each Hermite product in each monomial, of shape (…, r)."""
-    tables = _hermite(parameters, int(exponents.max(initial=1)))
-    values = np.tile(np.sqrt(np.maximum(parameters.weights, 0.0)), (features.shape[0], 1))
-    for t in range(features.shape[1]):
-        values *= tables[exponents[:, t], degrees[:, t], features[:, t]]
-    return values
-
-
-def _hermite(parameters: Parameters, highest: int) -> Float:
-    """Coefficients by exponent, degree, feature and component; the filler's power 0 is 1."""
-    r, d = parameters.means.shape
-    powers, deviations = gaussian_powers(parameters, highest), np.sqrt(parameters.variances)
-    table = np.zeros((highest + 1, highest + 1, d + 1, r))
-    table[:, 0, d] = 1.0
-    for e in range(highest + 1):
-        for k in range(e + 1):
-            factor = perm(e, k) / sqrt(factorial(k))
-            table[e, k, :d] = (factor * deviations**k * powers[e - k]).T
-    return table
-
-
-class _HermiteTerms(NamedTuple):
-    """All terms of all monomials, grouped by the product of Hermite polynomials.
-
-    Each term has its monomial, increasing within a product, its features and exponents, and the
-    degrees of the Hermite polynomials, (n_terms, width); each product has the start of its terms.
-    """
-
-    rows: Int
-    features: Int
-    exponents: Int
-    degrees: Int
-    starts: Int
-    sizes: Int
-
-
-def _find_hermite_terms(conditions: Conditions) -> _HermiteTerms:
-    """The terms of the conditions; they depend on the exponents alone."""
-    features, exponents = conditions.slots, conditions.slot_exponents
-    highest = exponents.max(axis=0)
-    degrees = np.array(list(product(*[range(h + 1) for h in highest])))
-    count = int(highest.max(initial=0)) + 1
-    base = count * (conditions.n_features + 1)
-    fits = np.all(degrees[None] <= exponents[:, None, :], axis=2)  # (n, n_terms)
-    keys = np.zeros(fits.shape, dtype=np.int64)
-    for number, degrees_of in enumerate(degrees):
-        rows = np.flatnonzero(fits[:, number])
-        codes = np.sort(np.where(degrees_of > 0, features[rows] * count + degrees_of, 0), axis=1)
-        key = codes[:, 0]
-        for t in range(1, features.shape[1]):
-            key = key * base + codes[:, t]
-        keys[rows, number] = key
-    row, term = np.nonzero(fits)
-    order = np.argsort(keys[row, term], kind="stable")
-    row, term = row[order], term[order]
-    _, starts, sizes = np.unique(keys[row, term], return_index=True, return_counts=True)
-    return _HermiteTerms(row, features[row], exponents[row], degrees[term], starts, sizes)
-
-
 @dataclass(frozen=True)
 class MomentSpread:
     """Standardized rows (n, d), a part of `n_rows`, and their weights, the `counts`."""
@@ -251,6 +149,7 @@ class _WickStep(NamedTuple):
 class _Pairs(NamedTuple):
     """The monomials of one block and how they divide each other."""
 
+    single: int | None  # the feature of a block of one
     own: Int  # number within the block of each condition's factor, 0 for the constant 1
     left: Int
     right: Int
@@ -278,8 +177,14 @@ def block_products(
 ) -> list[tuple[Int, Float]]:
     """Return the number of each condition's factor in a block, 0 for 1, and E_i[u v], (r, m, m)."""
     tables = [_law_products(part, monomials, parameters) for part in monomials.of_laws]
-    for pairs in _pairs_by_block(monomials):
+    of_blocks = _pairs_by_block(monomials)
+    powers = gaussian_powers(parameters, 2 * max((int(x.left[-1]) for x in of_blocks), default=1))
+    for pairs in of_blocks:
         size, parts = int(pairs.left[-1]) + 1, []
+        if pairs.single is not None:  # z^a z^b = z^(a + b)
+            degrees = np.arange(size)[:, None] + np.arange(size)
+            tables.append((pairs.own, powers[degrees, :, pairs.single].transpose(2, 0, 1)))
+            continue
         for i, matrix in enumerate(parameters.matrices):
             values = pairs.factors * moments[pairs.quotients, i]
             means = csr_array((values, (pairs.left, pairs.right)), shape=(size, size))
@@ -328,7 +233,9 @@ def _pairs_of(monomials: BlockMonomials, block: int) -> _Pairs:
     translated = np.zeros(len(monomials.monomials), dtype=np.int64)
     translated[numbers] = np.arange(len(numbers))
     steps = _steps([monomials.monomials[n] for n in numbers])
-    return _Pairs(translated[own], left, right, factors, quotients, steps)
+    features = monomials.blocks.partition[block]
+    single = features[0] if len(features) == 1 else None
+    return _Pairs(single, translated[own], left, right, factors, quotients, steps)
 
 
 def _exponents(monomials: list[Monomial]) -> Int:

@@ -35,11 +35,11 @@ _STEPS_ON_ALL = 400  # the passes go on from there: 100 and 1000 give the same a
 _POOL_DENSITIES = 6_000_000  # 48 MB; a quarter and four times as many give the same answers
 _AT_REST = 1e-5  # nats a row in five steps of a short run: it has found its optimum
 FEW_ROWS = 4000  # with fewer, local optima are many, and EM steps cost next to nothing
-_STARTS, _ROUNDS = 4, 3  # starts of each kind in a round, at least, and rounds at most
+_STARTS = 4  # of each kind, at least
 _STARTED_COMPONENTS = 40  # few components are cheap: more starts, for structured data
 # With few rows: components in all starts of a kind, and starts of each kind at least. Two
 # components of data that have more are the hardest case; from eight on, more found nothing better.
-_SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS, _ROUNDS_OF_FEW_ROWS = 64, 8, 2
+_SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS = 64, 8
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
 _SAME = 1e-3  # nats a row: candidates at one optimum differ by less
 _CLEAR_STARTS, _CLEAR_SHARE = 3, 1 / 3  # starts that end at the best optimum, where it is clear
@@ -93,9 +93,8 @@ def ranked_candidates(
 ) -> list[Candidate]:
     """Candidates for the full passes, best first; a mixture that is `known` competes.
 
-    Starts come in rounds until the best is found twice. Where a third of the starts, of both kinds,
-    end at the best, the pool is left out, unless the context is `thorough`. The moment
-    answer is called for after the first starts: it may be under way beside them.
+    Where a third of the starts, of both kinds, end at the best, the pool is left out. The moment
+    answer is called for after the starts: it may be under way beside them.
     """
     search = _Search(sample, n_components, context)
     if known is not None:
@@ -103,24 +102,17 @@ def ranked_candidates(
     with few_threads(True):
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
         share = (2 * sample.blocks.n_features + 1) / len(search.short)
-        n_starts, n_rounds = max(_STARTS, int(_STARTED_COMPONENTS * share) // n_components), _ROUNDS
         if search.has_few_rows:
             started = int(_SEEDS_OF_FEW_ROWS * share)
-            n_starts = max(_LEAST_OF_FEW_ROWS, started // n_components)
-            n_rounds = _ROUNDS_OF_FEW_ROWS
-        few = not context.thorough and not search.has_few_rows
-        n_first = min(n_starts, _STARTS) if few else n_starts
-        search.add_starts(n_first)
-        if n_first < n_starts and not search.finds_agree(search.compared_runs()):
-            search.add_starts(n_starts - n_first)
+            search.add_starts(max(_LEAST_OF_FEW_ROWS, started // n_components))
+        else:
+            n_more = int(_STARTED_COMPONENTS * share) // n_components - _STARTS
+            search.add_starts(_STARTS)
+            if n_more > 0 and not search.finds_agree(search.compared_runs()):
+                search.add_starts(n_more)
         if moment_answer is not None:
             search.moment_answer = moment_answer()
-        for number in range(n_rounds):
-            if number:
-                search.add_starts(n_starts)
-            search.compete()
-            if search.is_settled():
-                break
+        search.compete()
     return search.judged()
 
 
@@ -158,7 +150,7 @@ class _Search:
         n = sample.features.shape[1]
         self.prior = context.prior(sample.moments, sample.blocks, n, n_components)
         self.moment_answer: Parameters | None = None
-        self.is_clear, self.has_few_rows = False, n < FEW_ROWS
+        self.has_few_rows = n < FEW_ROWS
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
         # Answers and counts tell starts apart on a part of the rows: few of them lie so close that
@@ -167,7 +159,6 @@ class _Search:
         self.short = sample.features if on_all else sample.features[:, :n_short]
         self.runs: dict[StartOrigin, Parameters] = {}
         self.candidates: dict[StartOrigin, Parameters] = {}
-        self.pool: Parameters
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
@@ -184,23 +175,21 @@ class _Search:
         """EM on the sample from the best runs, the pool and the moments."""
         features, r = self.sample.features, self.n_components
         runs = self.compared_runs()
-        self.is_clear = self.finds_agree(runs)
-        n_best = 1 if self.is_clear else 6 if self.sample.is_all else 2
-        best = [run.origin for run in runs[:n_best]]
-        new = {origin: self.runs[origin] for origin in best if origin not in self.candidates}
-        if not self.is_clear:
+        is_clear = self.finds_agree(runs)
+        n_best = 1 if is_clear else 6 if self.sample.is_all else 2
+        new = {run.origin: run.parameters for run in runs[:n_best]}
+        if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
             parts = [run.parameters for run in pooled]
             if self.moment_answer is not None:
                 parts.append(self.moment_answer)
-            self.pool = merge_copies(Parameters.concatenate(parts).normalized())
-            weighted = pool_weights(self.thinned(), self.pool)
+            pool = merge_copies(Parameters.concatenate(parts).normalized())
+            # All densities of a large pool are in memory at once: it sees fewer rows.
+            thinned = self.short[:, : max(2000, _POOL_DENSITIES // pool.n_components)]
             pool_origin = StartOrigin(StartKind.POOL, len(self.runs))
-            new[pool_origin] = reduce_pool(self.short, weighted, r, self.prior)
-        if self.moment_answer is not None and StartOrigin(StartKind.MOMENTS) not in self.candidates:
+            new[pool_origin] = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
+        if self.moment_answer is not None:
             new[StartOrigin(StartKind.MOMENTS)] = self.moment_answer
-        if not new:  # a later round made the best clear, which is a candidate already
-            return
         settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
 
@@ -211,26 +200,11 @@ class _Search:
 
     def finds_agree(self, runs: list[Candidate]) -> bool:
         """Whether so many starts, of both kinds, end at the best that it is clear; best first."""
-        if self.context.thorough or self.has_few_rows:
+        if self.has_few_rows:
             return False
         found = [run for run in runs if runs[0].objective - run.objective < _SAME]
         n_needed = max(_CLEAR_STARTS, _CLEAR_SHARE * len(runs))
         return len(found) >= n_needed and len({run.origin.kind for run in found}) > 1
-
-    def is_settled(self) -> bool:
-        """Whether two candidates agree on the best likelihood."""
-        if self.is_clear:
-            return True
-        judged = self.judged()
-        # With few rows a pool often agrees with one of the few starts that it is made of.
-        others = [
-            c for c in judged[1:] if not (self.has_few_rows and c.origin.kind is StartKind.POOL)
-        ]
-        return any(abs(c.objective - judged[0].objective) < _SAME for c in others)
-
-    def thinned(self) -> Float:
-        """Fewer rows for a large pool: all densities of its components are in memory at once."""
-        return self.short[:, : max(2000, _POOL_DENSITIES // self.pool.n_components)]
 
     def judged(self) -> list[Candidate]:
         """All candidates, best first on the judging rows."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 import numpy as np
-from scipy.special import chdtrc, ndtri
+from scipy.special import ndtri
 
 from momentmix._typing import Float, Int
 from momentmix.families.count import DISPERSION_THAT_MATTERS
@@ -22,13 +22,11 @@ from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGN
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.tables.rows import Spread
 
 Pair = tuple[int, int]
 
 LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors are known
-LARGE_CONDITION_NUMBER = 1e4  # errors grow by it: few moments are known to four digits
 # One row's share of a column's fourth moment or, where that is unknown, of its variance: from
 # here on the fit is about this row.
 _SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
@@ -39,8 +37,6 @@ _CHANCE = 1e-4  # that a probability of being seen is said to differ where it do
 # Of rows that were left out, in deviations: a small effect, which moves a weight by several points
 # where groups are two or three deviations apart. Fewer rows cannot change the answer.
 _SHIFT_THAT_MATTERS, _FEWEST_DROPPED = 0.2, 10
-_DIFFERENCE_THAT_MATTERS = 0.02  # between probabilities of being seen
-_NO_INFORMATION = 1e-3  # share of a column's variance that lies between components
 COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 _TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
@@ -65,8 +61,6 @@ def collect_findings(
         *_about_size(moments, parameters, capacity, from_rows),
         *component_findings(moments, parameters, np.flatnonzero(coarse).tolist()),
     ]
-    if parameters.n_components == 1 and any(f.kind == "too-few-rows" for f in findings):
-        findings = [f for f in findings if f.kind != "light-components"]  # the same of all rows
     is_whole = part is not None and part[0] is moments
     if not (is_whole or test.testable or parameters.n_components == 1):
         findings.append(found(NOTE, UNTESTED))
@@ -98,11 +92,9 @@ def _about_size(
     moments: StandardMoments, p: Parameters, capacity: int, from_rows: bool
 ) -> Iterator[Finding]:
     r, d = p.means.shape
-    size = {"order": moments.order, "n_features": d, "capacity": capacity, "asked": r}
-    if r > capacity:
-        yield found(NOTE if from_rows else FATAL, "over-capacity", from_rows=from_rows, **size)
-    elif r > 1 and r == capacity and not from_rows:
-        yield found(WARNING, "capacity-margin", **size)
+    if r > capacity and not from_rows:
+        size = {"order": moments.order, "n_features": d, "capacity": capacity, "asked": r}
+        yield found(FATAL, "over-capacity", **size)
     least = LEAST_ROWS_PER_PARAMETER * p.n_free
     if moments.n_effective < least:
         n = moments.n_effective
@@ -119,15 +111,7 @@ def weight_findings(uncertainty: Uncertainty, order: Int) -> Iterator[Finding]:
 def find_constants(moments: StandardMoments) -> list[Finding]:
     """Return findings about columns that hold one value only, which the fit leaves out."""
     numbers = np.flatnonzero(moments.constant & moments.is_number).tolist()
-    others = np.flatnonzero(moments.constant & ~moments.is_number).tolist()
-    others = [j for j in others if not moments.part(j).is_seen]
-    findings = []
-    if others:
-        levels = ", ".join(moments.part(j).words for j in others)
-        findings.append(found(WARNING, "empty-level", moments.columns_of(others), levels=levels))
-    if numbers:
-        findings.append(found(WARNING, "constant-column", moments.columns_of(numbers)))
-    return findings
+    return [found(WARNING, "constant-column", moments.columns_of(numbers))] if numbers else []
 
 
 def find_dropped(moments: StandardMoments, dropped: Spread | None) -> list[Finding]:
@@ -210,10 +194,6 @@ def _about_test(test: OverIdentification) -> Iterator[Finding]:
     if test.overdispersed_model:
         dof = test.degrees_of_freedom
         yield found(FATAL, "no-power", statistic=test.statistic, degrees_of_freedom=dof)
-    if test.testable and test.condition_number > LARGE_CONDITION_NUMBER:
-        is_known = test.condition_number < 1 / np.finfo(float).eps
-        number = test.condition_number if is_known else None
-        yield found(WARNING, "conditioning", condition_number=number)
 
 
 # -- components -----------------------------------------------------------------------------------
@@ -230,36 +210,19 @@ def component_findings(
     light = rows < LEAST_ROWS_PER_COMPONENT
     needed = max(p.blocks.widest, min(d, _MANY_FEATURES)) + 1
     spurious = (rows < needed) | (light & shrunk)
-    if p.n_components == 1:
-        spurious[:] = False
-    light &= ~spurious
-    kinds = ((FATAL, "spurious-components", spurious), (WARNING, "light-components", light))
-    for severity, kind, which in kinds:
-        if which.any():
-            few = np.flatnonzero(which).tolist()
-            asides = [f"{rows[i]:.0f} rows" for i in few]
-            yield found(severity, kind, components=few, asides=asides, n_features=d)
-    equal = np.flatnonzero((floored & repeating).any(axis=0)).tolist()
-    if equal:
-        yield found(WARNING, "variance-floor", moments.columns_of(equal), floor=VARIANCE_FLOOR)
-    others = np.flatnonzero((floored & ~repeating).any(axis=0)).tolist()
-    if others:
-        count = int((floored & ~repeating).sum())
-        columns = moments.columns_of(others)
-        yield found(NOTE, "variance-floor", columns, count=count, floor=VARIANCE_FLOOR)
+    if p.n_components > 1 and spurious.any():
+        few = np.flatnonzero(spurious).tolist()
+        asides = [f"{rows[i]:.0f} rows" for i in few]
+        yield found(FATAL, "spurious-components", components=few, asides=asides, n_features=d)
     gaps = [law.features[0] for law in moments.laws if law.at_random]
     if gaps:
         yield found(NOTE, "missing-at-random", moments.columns_of(gaps))
     yield from _about_dispersion(moments, p)
     if p.n_components > 1:
-        yield from _about_missing(moments, p)
-        between = p.weights @ (p.means - p.weights @ p.means) ** 2  # of features of variance 1
-        own = [law.features for law in p.blocks.laws if law.n_values]
-        silent = [
-            features[0] for features in own if between[list(features)].max() < _NO_INFORMATION
-        ]
-        if silent:
-            yield found(NOTE, "no-information", moments.columns_of(silent))
+        for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
+            if which.any():
+                columns = moments.columns_of(law.features[:1])
+                yield found(WARNING, "never-seen", columns, count=int(which.sum()))
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
@@ -282,32 +245,6 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
             # A variance of its own cannot be less than the mean: another family is needed.
             severity = FATAL if value.free[0] and ratio < 1 else WARNING
             yield found(severity, "dispersion", columns, (), remedy, ratio=float(ratio), law=words)
-
-
-def _about_missing(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
-    """Columns whose cells are missing more often in some components, or never seen in one."""
-    gaps = []
-    for law in p.blocks.laws:
-        own = list(law.features)
-        q = law.probability_seen(p.means[:, own], p.variances[:, own])
-        if q is not None:
-            mean = float(p.weights @ q)
-            statistic = moments.n_effective * float(p.weights @ (q - mean) ** 2)
-            statistic /= max(mean * (1 - mean), 1e-12)
-            is_clear = chdtrc(p.n_components - 1, statistic) < _CHANCE
-            if is_clear and np.ptp(q) > _DIFFERENCE_THAT_MATTERS:
-                place = law.features[0]
-                gaps.append((float(np.ptp(q)), place, float(q.min()), float(q.max())))
-    if gaps:
-        gaps.sort(reverse=True)
-        _, worst, low, high = gaps[0]
-        columns = moments.columns_of(j for _, j, _, _ in gaps)
-        name = moments.column_name(worst)
-        yield found(NOTE, "missing-by-component", columns, worst=name, low=low, high=high)
-    for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
-        if which.any():
-            columns = moments.columns_of(law.features[:1])
-            yield found(WARNING, "never-seen", columns, count=int(which.sum()))
 
 
 # -- pairs of columns -----------------------------------------------------------------------------
@@ -381,7 +318,7 @@ def _about_correlations(
     gaps = {pair: x for pair, x in rest.items() if any(moments.part(j).is_seen for j in pair)}
     rest = {pair: value for pair, value in rest.items() if pair not in gaps}
     if rest:
-        yield _about_pairs("dependent-columns", moments, rest, {})
+        yield _about_pairs("correlated-columns", moments, rest, {})
     known = set(copies_of(moments)[1])
     gaps = {pair: value for pair, value in gaps.items() if pair not in known}
     if gaps:

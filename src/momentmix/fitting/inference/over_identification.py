@@ -131,7 +131,6 @@ class OverIdentification:
     p_value: float
     effect_size: float
     bootstrapped: bool
-    condition_number: float
     correlations: list[Correlation] = field(default_factory=list)
     groups: tuple[ConditionGroup, ...] = ()
 
@@ -180,7 +179,7 @@ class OverIdentification:
         return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
 
 
-UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False, float("nan"))
+UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False)
 
 
 def check_conditions(
@@ -199,12 +198,10 @@ def check_conditions(
     `bootstrap` and `correlations` allow these steps where rows are few, and where it rejects.
     `conditions` and their `whitening` are given where they are known, `noise` for weighted rows.
     """
-    is_whole = True
     if conditions is None:
         r, blocks = parameters.n_components, parameters.blocks
-        chosen = choose_conditions(moments, r, rng, blocks, after_rows)
-        conditions = tested_conditions(chosen, moments, parameters)
-        is_whole = conditions is chosen
+        conditions = choose_conditions(moments, r, rng, blocks, after_rows)
+        conditions = tested_conditions(conditions, moments, parameters)
     if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
         return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
     whitening = whitening or Whitening(conditions, parameters)
@@ -245,7 +242,6 @@ def check_conditions(
         groups[least].p_value,
         float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
         bootstrapped or noise is not None,
-        whitening.projection.condition_number if is_whole and correlations else float("nan"),
         groups=groups,
     )
     if correlations and result.p_value < LEAST_P_VALUE:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.finding import FATAL, WARNING, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
 from momentmix.fitting.inference.column_shapes import (
@@ -26,8 +25,6 @@ _FEWEST_ROWS = 30  # with fewer, nothing can be said about columns
 _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
 _VARIES = 1e-6  # deviations; less is rounding
 _COARSE = 0.5  # grid width in deviations of a component: a variance off by 2 %; coarser is worse
-_ZEROS_THAT_MATTER = 0.02  # of the rows: fewer change no mean and no group that can be seen
-_FINE = 0.25  # of finer grids variances are off by less than 0.6 %
 
 
 @dataclass(frozen=True)
@@ -60,9 +57,8 @@ def row_findings(
     findings = [
         *_about_copies(checked),
         *_about_order(checked, moments, serial),
-        *_about_kinds(checked, moments, parameters, widths),
+        *_about_kinds(checked, moments, widths),
         *about_shapes(moments, parameters, shapes, checked),
-        *(_about_zeros(checked, moments, parameters) if from_rows else ()),
     ]
     if any(shape.is_other for shape in shapes.values()):
         findings += about_independent(moments, checked, shapes)
@@ -114,25 +110,6 @@ def _serial_correlations(
     return serial
 
 
-def _about_zeros(
-    checked: CheckedRows, moments: StandardMoments, p: Parameters
-) -> Iterator[Finding]:
-    """Yield findings about counts that are 0 more often than their family allows."""
-    for law in p.blocks.laws:
-        value = law.value_of(*p.of_law(law))
-        shares = law.value_law.share_of_zeros(value.mean, value.variance)
-        if shares is None:
-            continue
-        values = checked.values[:, moments.columns[list(law.features)]]
-        counts = values[values[:, -1] > 0, 0] if law.has_gaps else values[:, 0]
-        wanted = float(p.weights @ (value.q * shares) / (p.weights @ value.q))
-        share = float((counts == 0).mean()) if counts.size else 0.0
-        noise = np.sqrt(max(wanted * (1 - wanted), 1e-12) / max(counts.size, 1))
-        if share - wanted > max(_ZEROS_THAT_MATTER, SIGNIFICANT_DEVIATES * noise):
-            columns, words = moments.columns_of(law.features[:1]), law.value_law.noun
-            yield found(WARNING, "zeros", columns, share=share, wanted=wanted, law=words)
-
-
 def _about_order(
     checked: CheckedRows, moments: StandardMoments, serial: list[tuple[float, float]]
 ) -> Iterator[Finding]:
@@ -166,10 +143,10 @@ def _grids_in_deviations(
 
 
 def _about_kinds(
-    checked: CheckedRows, moments: StandardMoments, parameters: Parameters, widths: dict[int, float]
+    checked: CheckedRows, moments: StandardMoments, features: Iterable[int]
 ) -> Iterator[Finding]:
-    """Columns that are not continuous, and rounded ones with a grid wide beside a component."""
-    facts = {j: checked.columns[int(moments.columns[j])] for j in widths}
+    """Columns that are not continuous."""
+    facts = {j: checked.columns[int(moments.columns[j])] for j in features}
     by_kind = {kind: [j for j in facts if facts[j].kind is kind] for kind in ColumnKind}
     if by_kind[ColumnKind.ROW_NUMBER]:
         yield found(FATAL, "row-number", moments.columns_of(by_kind[ColumnKind.ROW_NUMBER]))
@@ -186,12 +163,6 @@ def _about_kinds(
     for j in by_kind[ColumnKind.REPEATED_VALUE]:
         columns, value, share = moments.columns_of([j]), facts[j].top_value, facts[j].top_share
         yield found(WARNING, "repeated-value", columns, value=value, share=share)
-    rounded = [j for j in by_kind[ColumnKind.ROUNDED] if widths[j] > _FINE]
-    for j in rounded:
-        severity, values = WARNING if widths[j] > _COARSE else NOTE, facts[j].values
-        size: dict[str, Any] = {"grid": facts[j].grid, "width": widths[j]}
-        is_whole = _are_whole(values) and bool(values[0] >= 0)
-        yield found(severity, "rounded-column", moments.columns_of([j]), **size, is_whole=is_whole)
 
 
 def _are_whole(values: Float) -> bool:

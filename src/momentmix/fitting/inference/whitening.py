@@ -53,7 +53,6 @@ _RIDGE = 1e-9  # copies of columns make the covariance singular
 _REDUNDANT = 1e-7  # share of a condition's variance; far above the ridge and rounding
 _DEPENDENT = 1e-11  # squared length of what a slope adds to those before it; its own length is 1
 _CLEARLY_INDEPENDENT = 1e-4  # length of what a slope adds to those before it, in any order
-_ITERATIONS = 20  # the condition number is printed with one digit
 _FEWEST_ROWS = 5.0  # that carry a condition: the usual rule for cells of tables of counts
 _HIGHEST_BESIDE = 3  # power of a number in a product with an indicator
 _TOGETHER = 0.5  # correlation within components of two columns' being seen
@@ -152,27 +151,12 @@ class Projection:
         unit = normal / scale[:, None]
         unit /= scale
         self._root, failed = dpotrf(unit, lower=1)
-        self._is_whole = not failed and np.diagonal(self._root).min() > _CLEARLY_INDEPENDENT
         kept: slice | Int = slice(None)
-        if not self._is_whole:  # the most independent slopes first
+        if failed or np.diagonal(self._root).min() <= _CLEARLY_INDEPENDENT:
             factor, pivots, rank, _ = dpstrf(unit, tol=_DEPENDENT, lower=1)
-            self._root, kept = factor[:rank, :rank], pivots[:rank] - 1
-            self._is_whole = int(rank) == len(unit)
-        self.slopes, self._scale, self._normal = slopes[:, kept], scale[kept], unit
+            self._root, kept = factor[:rank, :rank], pivots[:rank] - 1  # the most independent first
+        self.slopes, self._scale = slopes[:, kept], scale[kept]
         self.rank = len(self._scale)
-
-    @cached_property
-    def condition_number(self) -> float:
-        """That of the slopes, by power and inverse iteration; infinite where some are left out."""
-        if not self._is_whole:
-            return np.inf
-        largest = np.random.default_rng(0).standard_normal((len(self._normal),))
-        smallest = largest
-        for _ in range(_ITERATIONS):
-            largest = self._normal @ (largest / np.linalg.norm(largest))
-            unit: Float = smallest / np.linalg.norm(smallest)
-            smallest = np.asarray(dpotrs(self._root, unit, lower=1)[0])
-        return float(np.sqrt(np.linalg.norm(largest) * np.linalg.norm(smallest)))
 
     def project(self, whitened: Float) -> Float:
         """Return the residual of whitened columns beside the span of the slopes."""

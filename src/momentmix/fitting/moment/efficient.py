@@ -10,35 +10,24 @@
 
 ``polish.py`` divides each condition by its own noise, which is cheap. But the noises correlate
 strongly, so that this criterion loses precision and can prefer a mixture that the test rejects.
-
-*Instruments* combine all moments of degree 4 (``instruments.py``). The first round makes them at
-the start, with the covariances that its moments can resolve, the second round at the answer of the
-first. If the model is right, the efficient criterion of the start's conditions rises by about a χ²
-with as many degrees of freedom as parameters at most (Hausman, 1978): after a larger rise, where
-moments contradict each other, the answer is discarded.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, eigh
+from scipy.linalg import eigh
 from scipy.linalg.lapack import dposv, dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.instruments import CompleteMoments, Instruments
 from momentmix.fitting.moment.polish import Bounds
-from momentmix.fitting.moment.variances import resolvable
-from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
 SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
@@ -49,17 +38,6 @@ _NEAR, _NO_RENEWAL = 1.0, 0.1
 DAMPINGS = (0.0, 1e-2, 1e-1, 1.0, 10.0)  # beside a diagonal of 1
 _DEPENDENT = 1e-4  # of a root's diagonal, where that of its square is 1
 TOLERANCE = 0.02  # of the statistic; a parameter then moves by a seventh of its standard error
-_ROUNDS = 2  # of instruments: a third changes the fourth digit of the likelihood
-_INSTRUMENT_STEPS = 6  # two or three are enough from a good start
-_DRAWS = 10_000  # rows for the covariance of the instruments: its errors are a few percent
-_CLEAR_RISE = 5.0  # standard deviations of the criterion's rise
-
-
-class Whitens(Protocol):
-    """A map of conditions to combinations of variance 1: `Whitening`, or instruments."""
-
-    def whiten(self, columns: Float) -> Float:
-        """Whitened combinations of conditions (n,) or (n, k)."""
 
 
 @dataclass(frozen=True)
@@ -146,7 +124,7 @@ def efficient_step(
     conditions: Conditions,
     current: Parameters,
     bounds: Bounds,
-    whitening: Whitens,
+    whitening: Whitening,
     linear: Linear | None = None,
 ) -> tuple[Parameters, float, float]:
     """Parameters after one step, their cost, and how much it fell; bounds by projection.
@@ -206,41 +184,3 @@ def _inverse_root(normal: Float) -> Float:
         return np.asarray(dtrtri(triangle, lower=1)[0].T / scale[:, None])
     values, vectors = eigh(normal)
     return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-10))) / scale[:, None])
-
-
-def instrumental_polish(
-    moments: StandardMoments,
-    tested: Conditions,
-    start: Efficient,
-    bounds: Bounds,
-    rng: np.random.Generator,
-) -> tuple[Parameters, Float] | None:
-    """Parameters and a factor of their covariance; None where the model is in doubt."""
-    n, complete = moments.n_effective, CompleteMoments(moments)
-    conditions, solved, factor = complete.conditions, start.parameters, start.factor
-    try:
-        for _ in range(_ROUNDS):
-            uncertainty = Uncertainty(solved, factor, on_log_scale=False)
-            base = resolvable(solved, uncertainty, bounds.structure).normalized()
-            instruments, solved = Instruments(complete, base), base
-            for _ in range(_INSTRUMENT_STEPS):
-                solved, _, gain = efficient_step(conditions, solved, bounds, instruments)
-                if n * gain < TOLERANCE:
-                    break
-            slopes = derivative(conditions, solved).table()
-            factor = factor_of_covariance(solved, instruments.whiten(slopes), n)
-        instruments.measure(gaussian.sample(base, _DRAWS, rng)[0])
-        factor = factor_of_covariance(solved, instruments.whiten(slopes), n)
-    except LinAlgError:
-        return None
-    most = solved.n_free + _CLEAR_RISE * np.sqrt(2 * solved.n_free)
-    is_clear = n * _rise(tested, start, solved) > most or not np.isfinite(factor).all()
-    return None if is_clear else (solved, factor)
-
-
-def _rise(tested: Conditions, start: Efficient, solved: Parameters) -> float:
-    """How much larger the efficient criterion of some conditions is than at their own answer."""
-    before, after = (
-        start.whitening.whiten(tested.values - tested.model(p)) for p in (start.parameters, solved)
-    )
-    return float(after @ after - before @ before)

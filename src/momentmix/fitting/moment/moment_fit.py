@@ -51,8 +51,7 @@ from momentmix.fitting.moment.candidates import (
     few_conditions,
     shows_rank,
 )
-from momentmix.fitting.moment.efficient import Efficient, efficient_polish, instrumental_polish
-from momentmix.fitting.moment.instruments import count_complete, has_complete_moments
+from momentmix.fitting.moment.efficient import Efficient, efficient_polish
 from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import (
     PATIENCE,
@@ -77,11 +76,7 @@ FIRST_ROUNDS = 1  # of efficient steps, to compare options
 EFFICIENT_BLOCKS_BELOW = 1000  # where features are joined: other weights lose too much
 # Of the last steps: by parameter, and at most. Where features are joined a step takes a second or
 # two; else 1500 for 465 parameters, where the test has 1150, lower the loss by 40 %.
-LAST_CONDITIONS, LAST_JOINED = (3, 1600), (12, 4500)
-# Moments of degree 4 from which instruments combine them: the conditions of the last steps would be
-# less than half of them, and with fewer lose little.
-INSTRUMENTS_FROM = 2 * LAST_JOINED[1]
-MOST_COMBINED = 2e7  # moments of degree 4 times parameters: instruments take 160 megabytes
+LAST_CONDITIONS, LAST_JOINED = (3, 1600), (16, 6000)
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
@@ -334,14 +329,9 @@ class _MomentSearch:
         """Return the parameters after the last steps, and a factor of their covariance.
 
         A covariance within a block occurs in few conditions: the conditions of the test would not
-        determine it as well as the moments can. Where all moments of degree 4 are too many for
-        their covariance, instruments combine them.
+        determine it as well as the moments can.
         """
         n, bounds, rounds = self.moments.n_effective, self.bounds, self.effort.last_rounds
-        if self.uses_instruments:
-            better = instrumental_polish(self.moments, self.tested, found, bounds, self.rng)
-            if better is not None:
-                return better
         conditions = self.last_conditions()
         if conditions is self.tested:
             last = efficient_polish(
@@ -352,24 +342,27 @@ class _MomentSearch:
             last = efficient_polish(conditions, found.parameters, bounds, n, 1)
         return last.parameters, last.factor
 
-    @property
-    def uses_instruments(self) -> bool:
-        """Whether the last steps' conditions would be a small part of the moments of degree 4."""
-        moments, count = self.moments, count_complete(self.moments.n_features)
-        is_known = moments.n_effective >= ORDER_4_FROM and has_complete_moments(moments)
-        # Instruments are those of Gaussian blocks.
-        is_joined = is_known and not self.blocks.is_diagonal and not self.blocks.laws
-        return is_joined and INSTRUMENTS_FROM <= count <= MOST_COMBINED / self.n_parameters
-
     def last_conditions(self) -> Conditions:
         """Return the conditions of the test, or more where those are few for the parameters."""
         by_parameter, most = LAST_JOINED if self.blocks.joined else LAST_CONDITIONS
         limit = min(by_parameter * self.n_parameters, most)
         highest = (4, 2) if self.moments.n_effective >= ORDER_4_FROM else (3, 1)
-        conditions = build_conditions(self.moments, *highest, limit, self.rng, HIGHEST_POWER)
+        if self.blocks.joined:
+            conditions = build_conditions(self.moments, *highest, highest_power=HIGHEST_POWER)
+            conditions = self.in_few_blocks(conditions, limit)
+        else:
+            conditions = build_conditions(self.moments, *highest, limit, self.rng, HIGHEST_POWER)
         if conditions.size <= self.tested.size + 1:
             return self.tested
         return conditions.subset(np.arange(1, conditions.size))
+
+    def in_few_blocks(self, conditions: Conditions, limit: int) -> Conditions:
+        """Those of degree up to 3, then those of the fewest blocks, which know the covariances."""
+        owners = np.sort(np.append(self.blocks.block_of, -1)[conditions.slots], axis=1)
+        n_blocks = (np.diff(owners, axis=1) > 0).sum(axis=1) + (owners[:, 0] >= 0)
+        is_low = conditions.slot_exponents.sum(axis=1) <= 3
+        order = np.where(is_low, 0, n_blocks) + self.rng.uniform(size=conditions.size)
+        return conditions.subset(np.sort(np.argsort(order, kind="stable")[:limit]))
 
     def result(self) -> MomentFit:
         """The best answer after its last steps, and its rivals."""

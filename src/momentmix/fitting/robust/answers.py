@@ -1,9 +1,8 @@
 """Answers from rows: candidates, passes from the best, standard errors, certificate.
 
-The search is repeated where the test rejects the answer. Answers from moments alone end with the
-same certificate.
-Standard errors and certificate have a generator of their own and need no rows but the sample: an
-estimator computes them when they are asked for, and gets the bits of `momentmix.fit`.
+Answers from moments alone end with the same certificate. Standard errors and certificate have a
+generator of their own and need no rows but the sample: an estimator computes them when they are
+asked for, and gets the bits of `momentmix.fit`.
 
 *Support.* Where a mixture with one component less passes the same test, the moments do not need the
 last component. Where another mixture with as many components fits about as well and sorts rows
@@ -53,7 +52,6 @@ from momentmix.fitting.inference.findings import (
 from momentmix.fitting.inference.over_identification import (
     BOOTSTRAP_BELOW,
     CLEAR_P_VALUE,
-    LEAST_P_VALUE,
     UNTESTABLE,
     OverIdentification,
     check_conditions,
@@ -82,7 +80,6 @@ from momentmix.wording import percent
 BegunTest = Callable[[], OverIdentification]
 
 ROWS_PER_PARAMETER = 5  # with fewer, moments are too noisy for an answer that helps
-CLEARLY_BETTER = 1e-3  # nats a row; candidates at one optimum differ by less
 LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 _ROWS = 2500  # drawn to compare mixtures: the same for all, so that differences are precise
 _DRAWS = 20  # of parameters: enough for the ninth decile of the loss
@@ -94,22 +91,8 @@ _CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the
 def answer_from_rows(
     sample: Sample, n_components: int, context: FitContext, found: Sequence[Candidate] = ()
 ) -> StandardFit:
-    """The answer from candidates; where none are `found` yet, a second search if it is rejected."""
+    """The answer by passes over the rows from the best candidate; `found` are known candidates."""
     candidates = list(found) or find_candidates(sample, n_components, context)
-    answer, begun = _settled(sample, candidates, context)
-    can_search = not found and context.start is None and sample.rows.n_counted >= FEW_ROWS
-    if can_search and n_components > 1 and begun()().p_value < LEAST_P_VALUE:
-        with context.clock.stage("second search"):
-            again = ranked_candidates(sample, n_components, replace(context, thorough=True))
-        if again[0].objective > candidates[0].objective + CLEARLY_BETTER:
-            answer, _ = _settled(sample, again, context)
-    return answer
-
-
-def _settled(
-    sample: Sample, candidates: list[Candidate], context: FitContext
-) -> tuple[StandardFit, Callable[[], BegunTest]]:
-    """Passes over the rows from the best candidate: the answer, and what begins its test."""
     best, moments = candidates[0], sample.moments
     with context.clock.stage("passes"):
         is_before_em = best.origin == StartOrigin(StartKind.MOMENTS_BEFORE_EM)
@@ -124,14 +107,10 @@ def _settled(
     seed = int(context.rng.integers(2**63))
 
     @cache
-    def begun() -> BegunTest:
-        own = replace(context, rng=np.random.default_rng((seed, 1)))
-        return begin_test(moments, p, own, after_rows=True)
-
-    @cache
     def rest() -> Rest:
         own, support = replace(context, rng=np.random.default_rng(seed)), None
-        test = begun()
+        of_test = replace(context, rng=np.random.default_rng((seed, 1)))
+        test = begin_test(moments, p, of_test, after_rows=True)
         with own.clock.stage("standard errors"):
             uncertainty = _uncertainty(kept, p, own, features, weights)
         if p.n_components > 1:
@@ -144,8 +123,7 @@ def _settled(
 
     if not context.defers:
         rest()  # while another thread works on the test
-    answer = StandardFit(moments, p, rest, (), best.name, passes=done)
-    return answer, begun
+    return StandardFit(moments, p, rest, (), best.name, passes=done)
 
 
 def _uncertainty(

@@ -59,8 +59,9 @@ class Side:
         size = np.where(np.isfinite(size), size, 1.0)
         scale[self.value[self.number]] = size[self.number]
         flat, layout = flat_moments(totals, shift, scale), totals.layout
-        kinds = ("distinct", 1), ("squared", 0), ("power", 3), ("power", 4)
-        powers = [flat[layout.section(kind, size).place][self.value] for kind, size in kinds]
+        sections = [layout.section("distinct", 1), layout.section("squared", 0)]
+        sections += [layout.section("power", 3), layout.section("power", 4)]
+        powers = [flat[section.place][self.value] for section in sections]
         self.mean = np.asarray(powers[0] / self.share)
         raw = np.vstack([self.share, *powers])
         raw[2:] = np.where(self.number, raw[2:], raw[1])  # powers of 0 and 1

@@ -173,7 +173,7 @@ def test_a_few_rows_describe_nothing(n):
      (1e-9, 0.4, "poor")],
 )  # fmt: skip
 def test_without_rows_the_effect_size_decides(p_value, effect, level):
-    found = described_by_effect(OverIdentification(9.0, 9, p_value, effect, False, 2.0))
+    found = described_by_effect(OverIdentification(9.0, 9, p_value, effect, False))
     assert found.level == level
     assert np.isnan(found.distance)
     assert not found.columns

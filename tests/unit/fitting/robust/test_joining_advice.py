@@ -28,7 +28,7 @@ def advice(pairs, names=None, d=6, from_rows=True, blocks=None, rows=None):
     moments = replace(summarized(rows_of(rows), 2, 1)[0], feature_names=names)
     p = Parameters(np.ones(1), np.zeros((1, d)), np.ones((1, d)), None, blocks)
     found = [Correlation(j, k, value, 20.0) for (j, k), value in pairs.items()]
-    test = OverIdentification(900.0, 100, 1e-9, 0.1, False, 10.0, found)
+    test = OverIdentification(900.0, 100, 1e-9, 0.1, False, found)
     findings = collect_findings(moments, p, test, 9, from_rows)
     return next((f.text + f.code for f in findings if f.kind == "correlated-columns"), None)
 
