@@ -54,7 +54,6 @@ class FitContext:
     n_threads: int = 1
     clock: Clock = field(default_factory=Clock)
     checked: Any = None  # of a stage above: inference.checked_rows.CheckedRows
-    thorough: bool = False
     start: Start | None = None
     max_components: int = 20  # where the number is chosen
     background: bool | Literal["auto"] = False
