@@ -43,7 +43,7 @@ def is_cuda_tensor(array: Any) -> bool:
 
 def dtype_name(array: Any) -> str:
     """The dtype as NumPy would call it: torch.float32 → float32."""
-    return str(array.dtype).rpartition(".")[2]
+    return str(getattr(array.dtype, "name", array.dtype)).rpartition(".")[2]
 
 
 def check_real(array: Any, where: str = "the array") -> None:

@@ -54,7 +54,7 @@ def test_pages_are_written_once(generated, tmp_path):
     generated["write"](tmp_path)
     assert pages == {path.name: path.stat().st_mtime_ns for path in tmp_path.iterdir()}
     text = (tmp_path / "commands.md").read_text()
-    for name in ("plan", "summarize", "fit", "report"):
+    for name in ("summarize", "fit", "merge", "report"):
         assert f"## momentmix {name}" in text
     folder = DOCS.parent / "examples" / "gallery"
     places = [generated["gallery_order"](path.name) for path in folder.glob("plot_*.py")]

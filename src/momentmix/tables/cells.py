@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array
 from momentmix.arrays import check_real, plain_array
-from momentmix.errors import InputError, InputTypeError, printable
+from momentmix.errors import FitWarning, InputError, InputTypeError, printable, warn_caller
 from momentmix.families.column import float64_of, plain_level
 from momentmix.tables.source import arrow_kind, checked
 
@@ -103,6 +103,18 @@ def cells_of(column: Any, nulls: Collection[str] = ()) -> Cells:
     array, valid = arrow_numbers(column)
     numbers = array if valid is None else np.where(valid, array, np.nan)
     return Cells(numbers, are_bools=kind.kind == "bool")
+
+
+def warn_integers(array: NDArray[Any], holder: str) -> None:
+    """Warn where float64 rounds integers; `holder` begins the sentence, "rows hold"."""
+    if array.dtype.kind in "iu" and array.size:
+        largest = max(abs(int(array.min())), abs(int(array.max())))
+        if largest > 2**53:
+            warn_caller(
+                f"{holder} integers up to {largest}, beyond 2^53; float64 rounds these. Subtract a "
+                "common offset before passing them if the last digits matter.",
+                FitWarning,
+            )
 
 
 def arrow_numbers(column: Any) -> tuple[NDArray[Any], NDArray[np.bool_] | None]:

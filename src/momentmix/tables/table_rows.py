@@ -19,7 +19,7 @@ from momentmix.errors import InputError
 from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
-from momentmix.tables.cells import Cells, cells_of
+from momentmix.tables.cells import Cells, cells_of, warn_integers
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -300,6 +300,9 @@ class TableRows(Rows):
         source, found = self.sources[table], []
         for j, column in zip(places or range(len(self.columns[0])), batch.columns, strict=True):
             own = cells_of(column, source.nulls)
+            warn_integers(
+                own.values, f"{source.name}, {source.label(self.columns[table][j])} holds"
+            )
             # Text of Parquet is read as a dictionary, whatever its type.
             found.append(own if own.labels is None else replace(own, order=self.kinds[j].order))
         return found

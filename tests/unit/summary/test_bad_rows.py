@@ -1,12 +1,15 @@
 """Bad rows are refused with a message that names place and cure; the summary stays as it was."""
 
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.ma import mrecords
 from scipy import sparse
 
 from momentmix import MomentSummary, summarize
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import FitWarning, InputError, InputTypeError
 
 
 def table(change=None, n=6, d=3):
@@ -166,3 +169,21 @@ def test_a_whole_block_far_away_is_refused():
     with pytest.raises(InputError, match=r"row 5\d+, column 1, is 1e\+200.*outlier"):
         summary.update(rows)
     assert summary.n_rows == 0
+
+
+def test_integers_beyond_two_to_the_53_warn():
+    rows = np.full((4, 3), 2**60) + np.arange(12).reshape(4, 3)
+    for data in (rows, pd.DataFrame(rows, columns=list("abc"))):
+        with pytest.warns(FitWarning, match=r"beyond 2\^53"):
+            summarize(data, 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        summarize(rows >> 10, 2)
+
+
+def test_integer_products_do_not_wrap():
+    rows = np.full((10, 3), 2_000_000_000, dtype=np.int32)
+    rows[::2] = -2_000_000_000
+    assert MomentSummary(3, 3).update(rows).tensor(2, 0, 1).values == pytest.approx(4e18)
+    small = np.full((10, 3), 200, dtype=np.uint8)
+    assert MomentSummary(3, 3).update(small).tensor(3, 0, 1).values == pytest.approx(8e6)

@@ -178,7 +178,9 @@ def block_products(
     """Return the number of each condition's factor in a block, 0 for 1, and E_i[u v], (r, m, m)."""
     tables = [_law_products(part, monomials, parameters) for part in monomials.of_laws]
     of_blocks = _pairs_by_block(monomials)
-    powers = gaussian_powers(parameters, 2 * max((int(x.left[-1]) for x in of_blocks), default=1))
+    # The number of a monomial of one feature is its exponent.
+    highest = max((int(x.left[-1]) for x in of_blocks if x.single is not None), default=1)
+    powers = gaussian_powers(parameters, 2 * highest)
     for pairs in of_blocks:
         size, parts = int(pairs.left[-1]) + 1, []
         if pairs.single is not None:  # z^a z^b = z^(a + b)

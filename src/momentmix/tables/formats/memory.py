@@ -25,6 +25,7 @@ from momentmix.tables.cells import (
     column_dates,
     holds_dates,
     numbers_of_objects,
+    warn_integers,
 )
 from momentmix.tables.names import check_feature_names, column_label, match_names, names_for
 from momentmix.tables.source import Batch, Columns, Kind, Source
@@ -123,6 +124,7 @@ def as_rows(
             array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array)
         )
     check_shape(array, n_features)
+    warn_integers(np.ma.compressed(rows) if arrays.has_mask(rows) else array, "rows hold")
     return array, names
 
 
