@@ -123,10 +123,10 @@ def fit(
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. "diag": diagonal covariances. "auto" joins columns where it
         pays: by BIC with rows, by the test of the moments without. None: "auto" where the number of
-        components is chosen and there are rows, else "diag". "full", or one block of all
-        columns, is full covariances, for which rows are needed; a summary needs at least three
-        blocks. Columns with missing cells are joined only where they are named, with a number of
-        components and passes over the rows; the certificate is then untested.
+        components is chosen, else "diag". "full", or one block of all columns, is full covariances,
+        for which rows are needed; a summary needs at least three blocks. Columns with missing cells
+        are joined only where they are named, with a number of components and passes over the rows;
+        the certificate is then untested.
     families : dict, optional
         Family of a column, by name, by number, or by a pattern of names: "A*" is for columns that
         neither their own name nor a later pattern names. "gaussian", "bernoulli" (two values),
@@ -274,7 +274,7 @@ def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
         n_threads = usable_cores()
         if asked.n_threads is not None:
             n_threads = check_count("n_threads", asked.n_threads, 1)
-        if blocks is None and has_rows and isinstance(n_components, str):
+        if blocks is None and isinstance(n_components, str):
             word = blocks = "auto"
         if has_rows and table.may_count and word != "full":
             with _at_work(asked.progress):

@@ -176,7 +176,7 @@ def test_certificate_gives_every_reason():
     moments = exact_moments(truth, 3, n_rows=50)
     standard = moments.standardize(truth)
     p = Parameters(standard.weights, standard.means[::-1], standard.variances)
-    test = check_conditions(moments, p, np.random.default_rng(0), bootstrap=False)
+    test = check_conditions(moments, p, np.random.default_rng(0), draws_rows=False)
     findings = collect_findings(moments, p, test, capacity=1)
     # Exact moments agree with the model better than those of any sample could.
     fatal = {f.kind for f in findings if f.severity is Severity.FATAL}

@@ -18,8 +18,10 @@ features given both, all together and column by column. The p-value is the least
 *Effect size.* √(max(S − dof, 0) / (dof·N)) of the group with the least p-value: the root mean
 square misfit of a condition in units of one row's standard deviation, free of N.
 
-With few rows the means of cubes are far from normal; the mean and variance of each statistic then
-come from a parametric bootstrap.
+*Law.* The mean of N‖x̄‖² of k orthonormal variables is k, whatever their law, and its variance is
+2k + (Var ‖x‖² − 2k)/N. With few rows the means of cubes are far from normal, and the last term
+matters: p-values come from gamma laws with this mean and variance. Var ‖x‖² is exact for powers of
+single features; for the others it is that of rows drawn from the mixture.
 """
 
 from __future__ import annotations
@@ -60,10 +62,10 @@ WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is
 # moment answer is at stake, and more conditions tell hardly more.
 AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2
 ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
-BOOTSTRAP_BELOW = 3000  # rows; with fewer, means of cubes are far from normal
-SURE_P_VALUE = 0.05  # by χ² laws: no bootstrap, which costs more than all else
-SURE_REJECTION, SURE_ROWS = 1e-12, 300  # nor below this one with so many rows
-_BOOTSTRAP_DRAWS = 39  # for a mean and a variance, not for a quantile: few are enough
+_FEW_ROWS = 3000  # with fewer, means of cubes are far from normal
+_SURE_P_VALUE = 0.05  # by χ² laws: those of larger variance accept too
+# Rows drawn for a variance, and entries of whitened rows: 5000 of 2000 conditions take a second.
+_DRAWN_ROWS, _DRAWN_AT_ONCE, _MOST_WORK = 5000, 500, 2e10
 HIGHEST_POWER = 6  # of single features: as far as a summary holds them
 _LEAST_WRITTEN = 1e-16  # of p-values in texts
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
@@ -121,7 +123,7 @@ class OverIdentification:
     effect_size : float
         Of the group with the least p-value.
     bootstrapped : bool
-        Whether p-values come from drawn statistics, as for few rows and for weighted ones.
+        Whether p-values come from drawn statistics, as for weighted rows.
     groups : tuple of ConditionGroup
         Kinds of conditions that can be tested, and the shape of single columns.
     """
@@ -186,7 +188,7 @@ def check_conditions(
     moments: StandardMoments,
     parameters: Parameters,
     rng: np.random.Generator,
-    bootstrap: bool = True,
+    draws_rows: bool = True,
     correlations: bool = True,
     conditions: Conditions | None = None,
     whitening: Whitening | None = None,
@@ -195,7 +197,7 @@ def check_conditions(
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
-    `bootstrap` and `correlations` allow these steps where rows are few, and where it rejects.
+    `draws_rows` and `correlations` allow these steps where rows are few, and where it rejects.
     `conditions` and their `whitening` are given where they are known, `noise` for weighted rows.
     """
     if conditions is None:
@@ -216,32 +218,31 @@ def check_conditions(
     centers = np.array([g.degrees_of_freedom for g in group_test.groups], dtype=float)
     variances = 2.0 * centers + group_test.fourth_cumulants / n
     p_values = _corrected(statistics, centers, variances, group_test.n_tests)
-    # With few rows statistics are mostly too large: what is accepted would be accepted anyway.
-    doubtful = p_values.min() < SURE_P_VALUE and (n < SURE_ROWS or p_values.min() > SURE_REJECTION)
-    bootstrapped = bool(bootstrap and n < BOOTSTRAP_BELOW and doubtful and noise is None)
     n_trusted = n
     if noise is not None:
         white = whitening.whiten(noise.draws(conditions, rng))
         draws = n * group_test.statistics(white)
         size = n * float(_squared_length(whitening.projection, white).mean())
         n_trusted = n * min(1.0, dof / size)
-    elif bootstrapped:
-        draws = int(n) * _bootstrap_draws(group_test, parameters, int(n), rng)
-    if noise is not None or bootstrapped:
         centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
+        p_values = _corrected(statistics, centers, variances, group_test.n_tests)
+    elif draws_rows and n < _FEW_ROWS and p_values.min() < _SURE_P_VALUE:
+        excess = np.maximum(group_test.variances_of_rows(parameters, rng) - 2.0 * centers, 0.0)
+        is_shape = [group.is_shape for group in group_test.groups]
+        variances = np.where(is_shape, variances, 2.0 * centers + excess / n)
         p_values = _corrected(statistics, centers, variances, group_test.n_tests)
     groups = tuple(
         kind._replace(statistic=float(statistic), p_value=float(p_value))
         for kind, statistic, p_value in zip(group_test.groups, statistics, p_values, strict=True)
     )
     least = int(np.argmin(p_values))
-    excess = max(statistics[least] - centers[least], 0.0)
+    misfit = max(statistics[least] - centers[least], 0.0)
     result = OverIdentification(
         n * float(_squared_length(whitening.projection, residual)),
         dof,
         groups[least].p_value,
-        float(np.sqrt(excess / (groups[least].degrees_of_freedom * n))),
-        bootstrapped or noise is not None,
+        float(np.sqrt(misfit / (groups[least].degrees_of_freedom * n))),
+        noise is not None,
         groups=groups,
     )
     if correlations and result.p_value < LEAST_P_VALUE:
@@ -334,6 +335,17 @@ class _GroupTest:
         results += [((basis.T @ white) ** 2).sum(axis=0) for basis in self._columns.values()]
         return np.array(results)
 
+    def variances_of_rows(self, parameters: Parameters, rng: np.random.Generator) -> Float:
+        """Variances of the statistics of single rows of the mixture, of shape (n_groups,)."""
+        conditions, squares = self.conditions, list[Float]()
+        n = int(min(_DRAWN_ROWS, _MOST_WORK / conditions.size**2))
+        rows, _ = gaussian.sample(parameters.normalized(), n, rng)
+        for start in range(0, n, _DRAWN_AT_ONCE):
+            part = rows[start : start + _DRAWN_AT_ONCE]
+            products = conditions.products(point_powers(part, conditions.highest_exponent))
+            squares.append(self.statistics(self.whitening.residual(products)))
+        return np.asarray(np.hstack(squares).var(axis=1, ddof=1))
+
 
 def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> float:
     """E‖x‖⁴ − k² − 2k of the k orthonormal polynomials x of degrees 3 … `highest` of column j.
@@ -413,19 +425,3 @@ def order_after_rows(n_components: int, blocks: Blocks) -> int:
     # Orders up to 3, squares included, have so many conditions.
     is_enough = d * (d * d + 6 * d + 5) // 6 >= enough
     return 3 if is_enough and not blocks.is_diagonal else 4
-
-
-def _bootstrap_draws(
-    group_test: _GroupTest, parameters: Parameters, n_rows: int, rng: np.random.Generator
-) -> Float:
-    """Statistics per row of samples from the fitted mixture, of shape (n_groups, n_draws)."""
-    conditions = group_test.conditions
-    means = np.empty((conditions.size, _BOOTSTRAP_DRAWS))
-    for b in range(_BOOTSTRAP_DRAWS):
-        rows, _ = gaussian.sample(parameters.normalized(), n_rows, rng)
-        total = np.zeros(conditions.size)
-        for start in range(0, n_rows, 100):  # products of 100 rows fit in the cache
-            powers = point_powers(rows[start : start + 100], conditions.highest_exponent)
-            total += conditions.products(powers).sum(axis=1)
-        means[:, b] = total / n_rows
-    return group_test.statistics(group_test.whitening.residual(means))

@@ -32,7 +32,6 @@ from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
     LEAST_P_VALUE,
     ORDER_4_FROM,
-    SURE_REJECTION,
     OverIdentification,
     check_conditions,
     choose_conditions,
@@ -68,6 +67,7 @@ from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.progress import detail
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
+_SURE_REJECTION = 1e-12  # of one component fewer, by a quick fit: a full one would be rejected too
 GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
 CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
@@ -303,7 +303,7 @@ class _MomentSearch:
             merged = best_merge(self.few, accepted.parameters, bounds)
             tried = self.tested_answer(merged, bounds)
             p, test = tried.parameters, tried.test
-            if test is not None and test.testable and test.p_value < SURE_REJECTION:
+            if test is not None and test.testable and test.p_value < _SURE_REJECTION:
                 known = None if tried.efficient is None else tried.efficient.whitening
                 checked = None if known is None else Checked(self.tested, known)
                 return MomentFit(p, p, None, [], self.structure, checked=checked)

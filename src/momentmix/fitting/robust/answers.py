@@ -50,7 +50,6 @@ from momentmix.fitting.inference.findings import (
     weight_findings,
 )
 from momentmix.fitting.inference.over_identification import (
-    BOOTSTRAP_BELOW,
     CLEAR_P_VALUE,
     UNTESTABLE,
     OverIdentification,
@@ -85,6 +84,7 @@ _ROWS = 2500  # drawn to compare mixtures: the same for all, so that differences
 _DRAWS = 20  # of parameters: enough for the ninth decile of the loss
 _STEPS = 40  # of EM after a merge
 _FEW_ROWS = 2500  # for a first look, with ten rows a parameter at least
+CERTIFICATE_SEED = 41  # of certificates: one mixture has one verdict, whatever the seed of the fit
 _CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the variances, differ
 
 
@@ -97,20 +97,18 @@ def answer_from_rows(
     with context.clock.stage("passes"):
         is_before_em = best.origin == StartOrigin(StartKind.MOMENTS_BEFORE_EM)
         done = full_passes(sample, best.parameters, context, is_before_em)
-    p = done.parameters
+    p = done.parameters[context.order_of(done.parameters)]  # before anything is drawn from it
     features, counts = information_rows(sample, p.flat().size, context.rng)
     weights: list[Float | None] = [counts]
     if counts is not None and not sample.rows.is_frequency:
         weights.append(counts**2)
     halves = Halves.of_answer(sample, p, context)
     kept = sample.without_rows()  # which may have changed when `rest` is computed
-    seed = int(context.rng.integers(2**63))
 
     @cache
     def rest() -> Rest:
-        own, support = replace(context, rng=np.random.default_rng(seed)), None
-        of_test = replace(context, rng=np.random.default_rng((seed, 1)))
-        test = begin_test(moments, p, of_test, after_rows=True)
+        own, support = replace(context, rng=np.random.default_rng(CERTIFICATE_SEED)), None
+        test = begin_test(moments, p, own, after_rows=True)
         with own.clock.stage("standard errors"):
             uncertainty = _uncertainty(kept, p, own, features, weights)
         if p.n_components > 1:
@@ -201,10 +199,7 @@ def begin_test(
         return lambda: UNTESTABLE
     noise = context.noise(moments)
     test = partial(check_conditions, moments, parameters, after_rows=after_rows, noise=noise)
-    if moments.n_effective < BOOTSTRAP_BELOW:  # a bootstrap draws when it is its turn
-        return cache(lambda: test(context.rng))
-    # Where there are too many conditions, some are drawn: the same for every seed.
-    return begin(cache(lambda: test(np.random.default_rng(0))), context.n_threads)
+    return begin(cache(lambda: test(np.random.default_rng(CERTIFICATE_SEED))), context.n_threads)
 
 
 def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:

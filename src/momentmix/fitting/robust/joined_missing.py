@@ -41,7 +41,12 @@ from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.outcome import Rest, StandardFit
-from momentmix.fitting.robust.answers import find_candidates, predicted_loss, support_by_bic
+from momentmix.fitting.robust.answers import (
+    CERTIFICATE_SEED,
+    find_candidates,
+    predicted_loss,
+    support_by_bic,
+)
 from momentmix.fitting.robust.halves import Halves, fresh_starts
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.gaussian import features_of, values_of
@@ -131,9 +136,8 @@ def fit_patterns(
     with context.clock.stage("passes"):
         scoring = information_of if len(scored) >= 8 * start.n_free else None
         done = climb(sums_of, scoring, start, prior, n, context)
-    p, r = done.parameters, start.n_components
+    p, r = done.parameters[context.order_of(done.parameters)], start.n_components
     halves = _PatternHalves(sample, context, layout, structure)
-    seed = context.rng.integers(2**63)
 
     @cache
     def rest() -> Rest:
@@ -143,20 +147,19 @@ def fit_patterns(
                 prior=prior,
             )  # fmt: skip
         with context.clock.stage("certificate"):
-            support, loss, rng = None, 0.0, np.random.default_rng(seed)
+            support, loss, rng = None, 0.0, np.random.default_rng(CERTIFICATE_SEED)
             if r > 1:
                 support = _support(few, p, structure, moments.n_counted)
                 loss = predicted_loss(p, uncertainty, rng, joint_of=lambda z: layout.rows(z).joint)
-            order = context.order_of(p)
-            ordered, again = p[order], halves.compare(p)
+            again = halves.compare(p)
             findings = [
                 found(NOTE, UNTESTED),
-                *component_findings(moments, ordered),
-                *weight_findings(uncertainty, order),
+                *component_findings(moments, p),
+                *weight_findings(uncertainty, np.arange(r)),
             ]
-            separation = separation_of(ordered, lambda z: layout.rows(z).joint(ordered))
+            separation = separation_of(p, lambda z: layout.rows(z).joint(p))
             certificate = Certificate(
-                UNTESTABLE, loss, findings, r, support, True, again.reproducibility[order],
+                UNTESTABLE, loss, findings, r, support, True, again.reproducibility,
                 separation, describe(again.unseen, moments, None),
             )  # fmt: skip
         return Rest(uncertainty, certificate)

@@ -34,6 +34,7 @@ from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Rest, StandardFit, Trial
 from momentmix.fitting.robust.answers import (
+    CERTIFICATE_SEED,
     ROWS_PER_PARAMETER,
     begin_test,
     certify,
@@ -48,6 +49,7 @@ LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
 LEAST_PROGRESS = 0.98  # of the effect size
+_SEED = 35
 
 
 class Choice(NamedTuple):
@@ -234,6 +236,8 @@ def answer_without_rows(
     is_given = not isinstance(n_components, str)
     if is_given and blocks is not None:
         return answer_from_moments(moments, order, int(n_components), context, blocks)
+    if not is_given:  # a generator of its own: the number does not depend on the seed
+        context = replace(context, rng=np.random.default_rng(_SEED))
     search = _NumberSearch(moments, context, blocks)
     why, tried = list[str | Message](), tuple[Trial, ...]()
     with context.clock.stage("blocks" if is_given else "number of components"):
@@ -313,7 +317,8 @@ def _answer_at_order(
     uncertainty = fit.uncertainty
     assert uncertainty is not None
     test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
-    certificate = certify(moments, fit.parameters, test, uncertainty, support, context, fit.usable)
+    own = replace(context, rng=np.random.default_rng(CERTIFICATE_SEED))
+    certificate = certify(moments, fit.parameters, test, uncertainty, support, own, fit.usable)
     rest = Rest(uncertainty, certificate)
     return StandardFit(moments, fit.parameters, lambda: rest, notes)
 
