@@ -108,7 +108,7 @@ def cube_job(
             raise InputError(f"{data.sources[0].name} has no column beside the keys; open others.")
         rows = data.selected(places)
     else:
-        sources = open_table(data, reading)
+        sources = open_table(data, reading, keys=[spec.column for spec in specs])
         keys = [find_key(sources, spec) for spec in specs]
         own, names = columns_read(keys, 0), {key.spec.column for key in keys}
         if reading.columns is None:

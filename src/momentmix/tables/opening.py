@@ -206,9 +206,15 @@ def open_rows(
 
 
 def open_table(
-    data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
+    data: Any,
+    reading: Reading = READ_ALL,
+    expected: Sequence[str] | None = None,
+    keys: Sequence[str] = (),
 ) -> list[Source]:
-    """The sources of anything that holds a table, one for each file; `expected` are its names."""
+    """The sources of anything that holds a table, one for each file; `expected` are its names.
+
+    A query is asked for the columns that `reading` takes, and for the `keys`.
+    """
     dialect = reading.dialect  # checked for rows in memory, too
     if isinstance(data, Source):
         return [data]
@@ -221,7 +227,7 @@ def open_table(
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return [_open_any(file, dialect) for file in files]
     if is_query(data):
-        return [open_query(data)]
+        return [open_query(data, reading.columns, keys)]
     if _is_stream(data):
         return [open_file(copies.copied_stream(data), dialect)]
     if hasattr(data, "__next__"):

@@ -6,6 +6,7 @@ import json
 import sys
 from decimal import Decimal
 
+import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -310,3 +311,18 @@ def test_text_becomes_the_same_categories(tmp_path, kind):
     assert found.feature_names == expected.feature_names
     assert found.schema == expected.schema
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-14)
+
+
+def test_a_query_is_asked_for_the_columns_that_are_taken():
+    table = table_of(np.arange(60.0).reshape(20, 3))
+
+    def fails(column, **options):
+        raise ValueError("too far")
+
+    lazy = pl.from_arrow(table).lazy()
+    lazy = lazy.with_columns(pl.col("a").map_batches(fails, return_dtype=pl.Float64))
+    relation = duckdb.from_arrow(table).select("error('too far') as a, * exclude (a)")
+    for query in (lazy, relation):
+        assert mm.summarize(query, columns=NAMES[1:]).n_rows == 20
+        with pytest.raises(ValueError, match="too far"):
+            mm.summarize(query, columns=NAMES[:2])

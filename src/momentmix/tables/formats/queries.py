@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -35,14 +35,24 @@ def is_query(data: Any) -> bool:
     return _opener(data) is not None
 
 
-def open_query(data: Any) -> Source:
-    """The source of what `is_query`."""
+def open_query(data: Any, columns: Any = None, keys: Sequence[str] = ()) -> Source:
+    """The source of what `is_query`; a query is asked for `columns` and `keys` alone, if named."""
     opener = _opener(data)
     assert opener is not None
-    return opener(data)
+    if isinstance(columns, list | tuple):
+        columns = [*columns, *keys]
+    return opener(data, columns) if opener in (_lazy_frame, _relation) else opener(data)
 
 
-def _opener(data: Any) -> Callable[[Any], Source] | None:
+def _asked(names: list[str], columns: Any) -> list[str]:
+    """The columns that a query is asked for: all where some are numbers, unknown or repeated."""
+    is_list = isinstance(columns, list | tuple) and all(isinstance(x, str) for x in columns)
+    if not is_list or not set(columns) <= set(names) or len(set(names)) < len(names):
+        return names
+    return [name for name in names if name in columns]
+
+
+def _opener(data: Any) -> Callable[..., Source] | None:
     library = type(data).__module__.partition(".")[0].lstrip("_")
     if library == "polars" and type(data).__name__ == "LazyFrame":
         return _lazy_frame  # asked for its columns, it warns
@@ -110,10 +120,13 @@ def _copied(name: str, schema: Any, batches: Iterable[Any]) -> Source:
     return source
 
 
-def _lazy_frame(data: Any) -> Source:
+def _lazy_frame(data: Any, columns: Any) -> Source:
     """A polars LazyFrame, collected in batches where polars can."""
     polars = sys.modules["polars"]
     with refuse_damage(_failed("frame.collect()"), others=(polars.exceptions.PolarsError,)):
+        names = data.collect_schema().names()
+        places = [names.index(name) for name in _asked(names, columns)]
+        data = data.select(polars.nth(places))  # a name may read as a pattern
         types = data.collect_schema()
         wide = {type_ for type_ in types.values() if str(type_) in ("Int128", "UInt128")}
         if wide:  # Arrow has none
@@ -128,10 +141,12 @@ def _lazy_frame(data: Any) -> Source:
         return _copied("the query", schema, batches)
 
 
-def _relation(data: Any) -> Source:
+def _relation(data: Any, columns: Any) -> Source:
     """A DuckDB relation, fetched in record batches."""
-    errors = (sys.modules["duckdb"].Error,)
-    with refuse_damage(_failed("relation.show()"), others=errors):
+    duckdb = sys.modules["duckdb"]
+    with refuse_damage(_failed("relation.show()"), others=(duckdb.Error,)):
+        if (asked := _asked(data.columns, columns)) != data.columns:
+            data = data.select(*map(duckdb.ColumnExpression, asked))
         is_new = hasattr(data, "to_arrow_reader")
         reader = (data.to_arrow_reader if is_new else data.fetch_arrow_reader)(BATCH_ROWS)
         return _copied("the query", reader.schema, reader)
