@@ -3,8 +3,8 @@
 Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks marked console;
 ``...`` stands for anything. A block marked bash that starts with ``#!`` is written to the file that
 its second line names, ``# job.sh: what it does``. In README.md all commands are run but those that
-set up an environment. A page that begins with ``<!-- needs: package -->`` is skipped where that
-package is missing.
+set up an environment. The pages of Spark and Ray begin with ``<!-- needs: package -->`` and are
+skipped where that package is missing.
 """
 
 import doctest
@@ -95,9 +95,8 @@ def run_console(body):
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
 def test_page(path, tmp_path, monkeypatch):
     text = path.read_text(encoding="utf-8")
-    needs = re.match(r"<!-- needs: (.*?) -->", text)
-    for package in needs[1].split(", ") if needs else []:
-        pytest.importorskip(package)
+    if needs := re.match(r"<!-- needs: (.*?) -->", text):
+        pytest.importorskip(needs[1])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
     values = {}
