@@ -110,12 +110,11 @@ def test_page(path, tmp_path, monkeypatch):
 
 
 def test_readme(tmp_path, monkeypatch):
-    """All code in order, as in a clone after `make demo`; an output stands in a block of text."""
+    """All code in order, as in a clone; an output stands in a block of text."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
     Path("examples").symlink_to(ROOT / "examples")
-    runpy.run_path(str(ROOT / "examples" / "demo.py"))["make_shards"]()
     values, printed = {}, ""
     for kind, body in BLOCK.findall(text):
         if kind == "python":
@@ -132,7 +131,7 @@ def test_readme(tmp_path, monkeypatch):
     assert values["result"].certificate.passed
     birds = pd.read_csv("groups.csv").dropna(subset="label")
     assert pd.crosstab(birds["species"], birds["label"]).max(axis=1).sum() == 337
-    for name in ("report.html", "penguins.html", "riders.html", "shares.png"):
+    for name in ("report.html", "penguins.html", "shares.png"):
         assert Path(name).stat().st_size > 10_000
 
 

@@ -52,7 +52,7 @@ def test_all_commands_of_the_readme_run_in_a_fresh_clone(tmp_path, monkeypatch):
     subprocess.run(["git", "clone", "-q", str(ROOT), str(clone)], check=True)
     text = (clone / "README.md").read_text(encoding="utf-8")
     lines, outputs = script_of(text, tmp_path)
-    assert len(lines) > 20
+    assert len(lines) > 15
     assert outputs
     (tmp_path / "readme.sh").write_text("\n".join(lines) + "\n", encoding="utf-8")
     done = subprocess.run(
@@ -69,5 +69,5 @@ def test_all_commands_of_the_readme_run_in_a_fresh_clone(tmp_path, monkeypatch):
     for path, wanted in outputs.items():
         found = path.read_text(encoding="utf-8")
         assert doctest.OutputChecker().check_output(wanted, found, FLAGS), found
-    for name in ("report.html", "penguins.html", "riders.html", "shares.png"):
+    for name in ("report.html", "penguins.html", "shares.png"):
         assert (clone / name).stat().st_size > 10_000
