@@ -1,4 +1,4 @@
-"""Mixture models from one pass over the data.
+"""Find the groups in a table and know whether to believe them.
 
 Public names are imported when they are first used, so that the command starts at once.
 """

@@ -30,7 +30,6 @@ __all__ = [
 ]
 
 _PACKAGE = __name__.partition(".")[0] + "."
-_PAGE = "https://momentmix.readthedocs.io/en/latest/troubleshooting.html"
 
 
 def printable(text: str) -> str:
@@ -70,13 +69,11 @@ def without_secrets(text: str) -> str:
 
 
 def read_more(section: str) -> str:
-    """Return the address of a section of the page about findings and warnings."""
-    return f"see {_PAGE}#{section}"
+    """Return where findings and warnings are explained."""
+    return f"see docs/troubleshooting.md#{section}"
 
 
 def _name_of_address(found: re.Match[str]) -> str:
-    if found[0].startswith(_PAGE):
-        return found[0]
     scheme, path, rest = found[1], found[2], found[3] or ""
     is_pattern = rest.startswith("?") and "=" not in rest and not scheme.startswith("http")
     return scheme + path + (rest if is_pattern else "")

@@ -27,7 +27,7 @@ from momentmix.cli.summarize import summarize_command
 from momentmix.findings.messages import in_shell
 
 # After a line with a backspace, click does not rewrap the paragraph.
-_HELP = """Mixture models from one pass over the data.
+_HELP = """Find the groups in a table and know whether to believe them.
 
 \b
 momentmix fit table.csv -o model.json   groups, and whether to believe them
@@ -46,7 +46,7 @@ _INSTEAD = {
     "--method": 'in Python, fit(method="paper")',
     "--order": "summarize --order, and fit the summary",
     "--refine": "summarize, and fit the summary: that is a fit from moments alone",
-    "--remedies": "report --data tries what the findings suggest",
+    "--remedies": 'in Python, fit(remedies="try") tries what the findings suggest',
     "--numeric-only": "choose columns with --columns or --exclude",
     "--thousands": "remove the marks from the file, or read it with pandas",
     "--by-name": "leave out the copy",

@@ -35,7 +35,7 @@ def schema_command(
     families: Any,
     read_options: ReadOptions,
 ) -> None:
-    """Print what each column of a table is taken as, and write it to a file.
+    """Print the kind of each column of a table, and write them to a file.
 
     The file fixes families and levels, so that summaries of shards can be added up. Edit it, and
     give it to `summarize` and `fit` with --schema. "has_missing": true makes missing cells part of

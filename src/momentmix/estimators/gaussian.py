@@ -23,7 +23,7 @@ from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_val
 
 
 class MomentGaussianMixture(MixtureMethods):
-    """Mixture of Gaussians from one pass of moments, and EM where there are rows.
+    """Mixture of Gaussians: EM from starts that compete; from a summary, by moments alone.
 
     Methods and attributes are those of ``sklearn.mixture.GaussianMixture``; parameters are those of
     `momentmix.fit`. `certificate_`, `standard_errors_` and `result_` are computed when one of them,
@@ -51,7 +51,7 @@ class MomentGaussianMixture(MixtureMethods):
         `momentmix.fit`. False, as in scikit-learn: rows far from all others are part of the groups,
         and `predict_proba` sums to 1.
     max_passes : int, default=100
-        EM passes over all rows at most; 0: the best start as it is.
+        EM passes over all rows at most. With 0 the best start is returned, unimproved.
     start : Mixture or array of shape (n_components, n_features), optional
         A mixture, or means, that EM starts from, instead of the best of many starts. Components
         come in its order. Without rows it gives the order alone.

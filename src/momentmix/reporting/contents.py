@@ -23,7 +23,7 @@ from momentmix.wording import cut, listed, percent, plural
 
 _SENTENCES = {
     "passed": "No test speaks against this fit.",
-    "untested": "Nothing speaks against this fit, but not everything could be tested.",
+    "untested": "No test rejects this fit, but not everything could be tested.",
 }
 _SHORTCOMINGS = {  # of a fit that did not pass
     "misfit": "the data contradict the model",

@@ -146,7 +146,7 @@ def test_there_is_one_warning_of_one_sentence(rows):
     first, _, rest = said.removeprefix("the certificate did not pass: ").rpartition(" (")
     assert reasons[0] == first + "."
     assert " 'St. " in first
-    assert rest.startswith(f"{len(reasons) - 1} more: print certificate_, see https://")
+    assert rest.startswith(f"{len(reasons) - 1} more: print certificate_, see docs/")
     rng = np.random.default_rng(0)
     good = pd.DataFrame(rng.normal(size=(500, 3)), columns=list("abc")).assign(same=1.0, too=2.0)
     model = mm.MomentGaussianMixture(1, random_state=0).fit(good)

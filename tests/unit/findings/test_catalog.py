@@ -151,4 +151,4 @@ def test_warnings_point_to_sections_that_exist():
     named = set(re.findall(r"read_more\(['\"]([\w-]+)['\"]\)", told))
     assert len(named) >= 2
     assert named <= anchors
-    assert str(mm.FitWarning(read_more("warnings"))).endswith(".html#warnings")
+    assert str(mm.FitWarning(read_more("warnings"))).endswith("docs/troubleshooting.md#warnings")

@@ -67,8 +67,8 @@ def compare_command(
     """Compare two summaries (.mms), or data files, which are read once with the same columns.
 
     Of a cube all groups count, or those that --where, --first and --second choose; one cube alone
-    is compared with itself, some groups with others. Prints the changes of means, spreads, shapes,
-    shares and correlations, the largest first. The exit code is 4 where something changed.
+    is compared with itself, some groups with others. Prints the changes of means, spreads and
+    shares, the largest first. The exit code is 4 where something changed.
 
     \b
     momentmix compare may.mms june.csv --least-effect 0.1

@@ -234,7 +234,7 @@ class _Numbers:
             if is_known or self.try_option(search.priced(candidates[0].parameters)):
                 break
         trials = self._trials()
-        why = "the most of {} to {} that halves of the rows give again"
+        why = "the largest of {} to {} that halves of the rows reproduce"
         note = (why if self.by_halves else "least BIC of {} to {}").format(1, max(trials))
         note = f"n_components={number}: {note}{limit_note(number, self.context)}"
         if any(self.found[r].min() >= LEAST_REPRODUCIBILITY for r in self.found if r > number):

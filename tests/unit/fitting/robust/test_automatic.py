@@ -59,7 +59,7 @@ def test_the_number_with_rows_is_right(law):
     assert result.mixture.n_components == number
     assert result.certificate.passed
     most = max(trial.n_components for trial in result.tried)
-    reason = f"n_components={number}: the most of 1 to {most} that halves of the rows give again"
+    reason = f"n_components={number}: the largest of 1 to {most} that halves of the rows reproduce"
     assert any(note.startswith(reason) for note in result.notes)
     given = mm.fit(rows, number, random_state=0)
     np.testing.assert_allclose(result.log_likelihood, given.log_likelihood, atol=1e-3)
