@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from momentmix.errors import InputError, ShardError, SummaryFileError
-from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -61,7 +60,7 @@ def _folded(paths: Sequence[str], values: Sequence[T], combine: Callable[[T, T],
         except ShardError as error:
             raise _counted_twice(error, paths[: i + 1], values) from None
         except InputError as error:
-            raise InputError(f"{paths[i]}: {in_shell(error)}") from None
+            raise InputError(f"{paths[i]}: {error}") from None
     return total
 
 
@@ -73,7 +72,7 @@ def _counted_twice(error: ShardError, paths: Sequence[str], values: Sequence[Any
         if any(set(group.shard_ids) & set(error.shard_ids) for group in groups):
             named.append(path)
     other = f" (The other one is {named[0]}.)" if named else ""
-    return ShardError(f"{paths[-1]}: {in_shell(error)}{other}", shard_ids=error.shard_ids)
+    return ShardError(f"{paths[-1]}: {error}{other}", shard_ids=error.shard_ids)
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
@@ -103,6 +102,4 @@ def _summary(path: str) -> MomentSummary:
     except SummaryFileError as error:
         if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
             raise
-        raise SummaryFileError(
-            f"{in_shell(error)} Make one of rows with `momentmix summarize`."
-        ) from None
+        raise SummaryFileError(f"{error} Make one of rows with `momentmix summarize`.") from None

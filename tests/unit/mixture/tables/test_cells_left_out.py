@@ -172,7 +172,7 @@ def test_unseen_levels_are_left_out(column, value, values):
     np.testing.assert_array_equal(mixture.score_samples(row, unseen="missing"), found)
     assert mixture.predict(row, unseen="missing")[0] == shares[0].argmax()
     for use in (mixture.log_prob, mixture.predict, mixture.predict_proba):
-        with pytest.raises(InputError, match=rf"'{column}'\) must hold its levels.*unseen='mis"):
+        with pytest.raises(InputError, match=rf"'{column}'\) must hold its levels.*unseen=.mis"):
             use(row)
 
 
