@@ -79,14 +79,8 @@ def test_every_kind_has_sentences_for_statisticians_and_everybody(finding):
         assert "{" not in text
         assert "|" not in text
         assert "  " not in text
-    for advice in (
-        *(f"{name}=" for name in finding.remedy),
-        "Use ",
-        "Try ",
-        "Ask for",
-        "Leave out",
-        "Keep",
-    ):
+    remedies = [f"{name}=" for name in finding.remedy]
+    for advice in (*remedies, "Use ", "Try ", "Ask for", "Leave out", "Keep"):
         assert advice not in finding.text, "not tried"
     (one,) = together([finding, replace(finding, columns=("c",))] if entry.aside else [finding])
     assert one.text.startswith(finding.text[:7].removesuffix("s"))

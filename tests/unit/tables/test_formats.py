@@ -220,7 +220,7 @@ def test_cells_of_a_workbook(tmp_path):
         (
             [[1, 2], [3, 4]],
             {},
-            "x.xlsx: the first row holds no text; .* header=True .* or header=False",
+            "x.xlsx: the first row holds no text; .* header=True .* or header=",
         ),
     ],
 )
