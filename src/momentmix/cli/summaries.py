@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from momentmix.errors import InputError, ShardError, SummaryFileError
+from momentmix.errors import InputError, ShardError
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -78,28 +78,18 @@ def _counted_twice(error: ShardError, paths: Sequence[str], values: Sequence[Any
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     from momentmix.cli.cubes import are_cubes
     from momentmix.cube.cube import SummaryCube
+    from momentmix.summary.summary import MomentSummary
     from momentmix.tables.opening import missing_input
 
     for path in paths:
         if not Path(path).exists():
             raise missing_input(path)
     summaries = [
-        SummaryCube.load(path).total() if are_cubes([path]) else _summary(path) for path in paths
+        SummaryCube.load(path).total() if are_cubes([path]) else MomentSummary.load(path)
+        for path in paths
     ]
     if not truncate:
         return summaries
     order = min(summary.order for summary in summaries)
     squared = min(summary.squared_order for summary in summaries)
     return [summary.truncate(order, squared) for summary in summaries]
-
-
-def _summary(path: str) -> MomentSummary:
-    from momentmix.summary.file import is_summary_file
-    from momentmix.summary.summary import MomentSummary
-
-    try:
-        return MomentSummary.load(path)
-    except SummaryFileError as error:
-        if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
-            raise
-        raise SummaryFileError(f"{error} Make one of rows with `momentmix summarize`.") from None

@@ -20,13 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.errors import InputError, InputTypeError, SummaryFileError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import NOTE, Finding, found
 from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
 from momentmix.monitoring.compared.significance import holm
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
 from momentmix.summary.column_facts import schema_of
-from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema, joined
 from momentmix.wording import listed
@@ -79,15 +78,7 @@ def compare(
 
 def _loaded(given: Any, name: str) -> MomentSummary:
     if isinstance(given, str | os.PathLike):
-        try:
-            given = MomentSummary.load(given)
-        except SummaryFileError as error:
-            if not os.path.isfile(given) or is_summary_file(given):
-                raise
-            raise SummaryFileError(
-                f"{error} Of a data file: summarize(path); of a cube: "
-                "SummaryCube.load(path).total()."
-            ) from None
+        given = MomentSummary.load(given)
     if not isinstance(given, MomentSummary):
         kind = type(given).__name__
         cure = _CURES.get(kind, "Make one of rows with summarize().")
