@@ -46,8 +46,6 @@ def folder(tmp_path_factory):
         ("fit cube.parquet --families amount=log -o x.json", 1, "leave families= (--families) out"),
         ("compare low.mms amount.mms", 1, "summarize them, columns= (--columns)"),
         ("compare low.mms model.json", 1, "model.json is no data; `momentmix track MODEL"),
-        ("merge low.mms rows.csv -o x.mms", 1, "(momentmix summarize)"),
-        ("track low.mms cube.parquet", 1, "a moment summary: use MomentSummary.load, or fit it"),
         ("track model.json cube.parquet --rollup regoin", 1, "--rollup regoin: the"),
         ("track model.json cube.parquet --rollup ,", 2, "--rollup needs keys to kee"),
     ],
