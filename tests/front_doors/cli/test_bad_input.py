@@ -170,18 +170,6 @@ def test_exit_codes_and_messages(folder, momentmix, monkeypatch, arguments, code
     assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
 
 
-def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
-    text("x.csv", "a,b,c\n" + "".join(f"{i},{i * i},{i % 3}\n" for i in range(9)))
-    text("y.csv", "a,b,c,b\n1,2,3,4\n")
-    assert momentmix("fit", "x.csv", "-r", "1", "-o", "m.json", "-q").code == 0
-    report = ["report", "m.json", "--data", "y.csv", "-o", "r.html"]
-    for command in (["predict", "m.json", "y.csv"], report):
-        done = momentmix(*command)
-        assert (done.code, "repeated: 'b' (columns 1, 3)" in done.err) == (1, True), done
-    assert momentmix("predict", "m.json", "y.csv", "--columns", "0,1,2").code == 0
-    assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 1
-
-
 def raising(error):
     def fail(*arguments, **options):
         raise error
@@ -248,7 +236,7 @@ def test_a_closed_pipe_is_quiet(folder):
     assert done.stdout.split() == ["label", "1"]
 
 
-SLOW_TO_LOAD = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "numba", "dask"}
+SLOW_TO_LOAD = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "dask", "tqdm"}
 
 
 def test_help_loads_nothing_that_is_slow_to_load():
