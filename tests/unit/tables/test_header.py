@@ -107,11 +107,6 @@ def test_header_says_otherwise(tmp_path, rows, kind):
         assert mm.open_rows(path, header=header).notes == ()
     path = written(tmp_path / kind, pd.DataFrame(rows.round(1)), index=False, header=False)
     assert mm.open_rows(path, header=True).n_rows == N - 1
-    text = tmp_path / "text.csv"
-    text.write_text("3,y\n1,x\n2,y\n")
-    with pytest.raises(InputError, match=r"look like a row. Write .* or pass header=False"):
-        mm.open_rows(text)
-    assert mm.summarize(text, header=False).n_rows == 3
     with pytest.raises(InputError, match="header must be True, False or None; got 'yes'"):
         mm.open_rows(path, header="yes")
     with pytest.raises(InputError, match="header is for files; the rows are in memory"):
