@@ -1,11 +1,12 @@
-"""Numbers and lists in texts for people: three digits, percent, at most so many letters."""
+"""Texts for people: numbers of three digits, lists of at most so many names, keywords."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from math import floor, isfinite, log10
-from typing import TypeVar
+from shlex import quote
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -242,3 +243,64 @@ def size_text(n_bytes: float) -> str:
             return f"{n_bytes:.3g} {unit}"
         n_bytes /= 1024
     raise AssertionError
+
+
+# -- keywords -------------------------------------------------------------------------------------
+
+
+def option(**keyword: Any) -> str:
+    """A keyword argument as code, then the option of the command in brackets.
+
+    An ellipsis stands for a value that the user has to choose.
+
+    >>> option(missing="drop"), option(exclude=...), option(header=False)
+    ('missing="drop" (--missing drop)', 'exclude= (--exclude)', 'header=False (--no-header)')
+    >>> print(option(families={"late fees": "log"}))
+    families={"late fees": "log"} (--families 'late fees=log')
+    >>> option(families={"plan": ["basic", "gold"]})
+    'families={"plan": ["basic", "gold"]} (--schema)'
+    >>> print(option(blocks=[["a", "b"], ["c", 3]]))
+    blocks=[["a", "b"], ["c", 3]] (--blocks 'a,b;c,3')
+    """
+    ((key, value),) = keyword.items()
+    return f"{key}={'' if value is ... else in_python(value)} ({_of_command(key, value)})"
+
+
+def in_python(value: Any) -> str:
+    """The value as code, with double quotes.
+
+    >>> print(in_python({"plan": ["basic", "gold"], 3: None}))
+    {"plan": ["basic", "gold"], 3: None}
+    """
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{in_python(k)}: {in_python(x)}' for k, x in value.items())}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(in_python, value))}]"
+    text = ascii(value)
+    return f'"{text[1:-1]}"' if isinstance(value, str) and '"' not in text else text
+
+
+def _of_command(key: str, value: Any) -> str:
+    """The option of the command."""
+    name = f"--{key.replace('_', '-')}"
+    if value is ...:
+        return name
+    if isinstance(value, bool):
+        return name if value else f"--no-{key}"
+    if isinstance(value, Mapping):
+        pairs = [f"{column}={family}" for column, family in value.items()]
+        value = ",".join(pairs)
+        if value.count(",") >= len(pairs) or not value.isprintable():
+            return "--schema"  # has names with commas, and lists of levels
+    elif isinstance(value, list):  # of blocks
+        value = ";".join(",".join(map(str, group)) for group in value)
+    return f"{name} {quote(str(value))}"
+
+
+# Phrases of several messages.
+NEED_ROWS = "fit the rows, which a summary does not hold"
+NO_MAR = (
+    f"{option(missing='mar')} needs passes over the rows, which a summary does not hold: where "
+    "cells are missing by what is seen of their row, the moments of seen cells are not those of "
+    'all cells. Fit the rows, or use missing="model" or "drop".'
+)

@@ -125,7 +125,6 @@ def test_arrays_and_weights():
     first = result.remedies[0]
     assert first.options["families"] == {0: "log"}
     assert "sample_weight=sample_weight" in first.python
-    assert first.shell == ""
 
 
 def test_reports_show_remedies_that_were_tried():
@@ -135,11 +134,10 @@ def test_reports_show_remedies_that_were_tried():
     assert "log(a)" in mm.report(result, None, mm.summarize(frame)).html
 
 
-def test_rows_that_were_opened_have_no_command():
+def test_rows_that_were_opened_have_no_name():
     frame, _, _ = table()
     result = mm.fit(mm.open_rows(frame), 2, random_state=0, remedies="try")
     assert result.remedies[0].python == "mm.fit(data, n_components=3, random_state=0)"
-    assert result.remedies[0].shell == ""
 
 
 def test_no_remedies_are_promised_for_few_rows():

@@ -2,7 +2,6 @@
 
 import io
 import multiprocessing
-import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -130,15 +129,6 @@ def test_what_is_no_answer_is_refused(given, got, rows):
         mm.summarize(rows, 2, progress=given)
     with pytest.raises(InputTypeError, match=f"True, False, a callable or None; got {got}"):
         mm.fit(rows, 2, progress=given)
-
-
-def test_tqdm_is_not_loaded_before_a_bar():
-    code = (
-        "import sys, momentmix.fitting.api\nfrom momentmix.cli import cli\n"
-        "cli(['--help'], standalone_mode=False)\nprint('tqdm' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "False"
 
 
 # -- what they say ----------------------------------------------------------------------------

@@ -24,7 +24,6 @@ from momentmix.cli.output import say
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
 from momentmix.cli.summarize import summarize_command
-from momentmix.findings.messages import in_shell
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Find the groups in a table and know whether to believe them.
@@ -46,7 +45,7 @@ _INSTEAD = {
     "--method": 'in Python, fit(method="paper")',
     "--order": "summarize --order, and fit the summary",
     "--refine": "summarize, and fit the summary: that is a fit from moments alone",
-    "--remedies": 'in Python, fit(remedies="try") tries what the findings suggest',
+    "--remedies": 'in Python, mm.fit(..., remedies="try") tries what the findings suggest',
     "--numeric-only": "choose columns with --columns or --exclude",
     "--thousands": "remove the marks from the file, or read it with pandas",
     "--by-name": "leave out the copy",
@@ -108,7 +107,7 @@ for _command, _help in _COMMANDS.items():
 
 
 def _complain(error: object) -> None:
-    say(f"momentmix: {in_shell(error)}", err=True)
+    say(f"momentmix: {error}", err=True)
 
 
 def _show_misuse(error: click.ClickException) -> None:
@@ -146,7 +145,7 @@ def _message(error: Exception) -> object:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command and exit the process with its code."""
     arguments = list(sys.argv[1:] if arguments is None else arguments)
-    warnings.showwarning = lambda message, *rest, **more: _complain(f"warning: {in_shell(message)}")
+    warnings.showwarning = lambda message, *rest, **more: _complain(f"warning: {message}")
     if isinstance(sys.stdout, io.TextIOWrapper):  # as standard error is by default
         sys.stdout.reconfigure(errors="backslashreplace")
     code: Any

@@ -13,7 +13,6 @@ from momentmix.cli.cubes import are_cubes
 from momentmix.cube.cube import SummaryCube
 from momentmix.errors import InputError
 from momentmix.families.column import Column
-from momentmix.findings.messages import in_shell
 from momentmix.fitting.record import load_fit
 from momentmix.mixture.model_file import read_model
 from momentmix.mixture.parameter_table import joined_columns
@@ -60,7 +59,7 @@ def _data_facts(path: Path, delimiter: str | None, header: bool | None) -> dict[
     try:
         dialect = Dialect(delimiter, header=header)
     except InputError as error:
-        raise click.UsageError(in_shell(error)) from None
+        raise click.UsageError(str(error)) from None
     source = open_file(path, dialect)
     names = source.column_names or tuple(map(str, range(source.n_columns)))
     return {
@@ -97,7 +96,7 @@ def _model_facts(path: Path) -> dict[str, Any]:
             "verdict": record.certificate.verdict,
             "answers": [f"{answer.question} {answer}" for answer in record.certificate.answers],
             "reasons": list(record.certificate.reasons),
-            "remedies": list(map(in_shell, record.remedies_in_words)),
+            "remedies": record.remedies_in_words,
             "groups": {
                 key: certificate[key] for key in ("reproducibility", "separation", "description")
             },

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 import click
 
 from momentmix.cli.output import Target
-from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.tables.opening import Reading
@@ -105,7 +104,7 @@ class ReadOptions:
         try:
             reading.dialect  # noqa: B018 - is checked
         except InputError as error:
-            raise click.UsageError(in_shell(error)) from None
+            raise click.UsageError(str(error)) from None
         return reading
 
 

@@ -15,17 +15,13 @@ import click
 
 from momentmix.atomic_file import check_writable, replacing
 from momentmix.errors import NoInputError, OutputError, printable, without_secrets
-from momentmix.findings.messages import in_shell
 from momentmix.progress import erase
 
 
 def say(*lines: str, err: bool = False) -> None:
-    """Print lines; all text of the commands passes through here, to be escaped.
-
-    Messages with code in them show the options of the command.
-    """
+    """Print lines; all text of the commands passes through here, to be escaped."""
     for line in lines:
-        click.echo(without_secrets(printable(in_shell(line))), err=err)
+        click.echo(without_secrets(printable(line)), err=err)
 
 
 def say_json(document: dict[str, Any]) -> None:
@@ -38,7 +34,7 @@ def say_json(document: dict[str, Any]) -> None:
 def say_notes(notes: Iterable[str]) -> None:
     """Print notes on columns, without a bar on their lines."""
     erase()
-    say(*(f"note: {in_shell(note)}" for note in notes), err=True)
+    say(*(f"note: {note}" for note in notes), err=True)
 
 
 BINARY = "a summary is a binary file; give a path to --output."

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from momentmix.errors import InputError, ShardError, SummaryFileError
-from momentmix.findings.messages import in_shell
+from momentmix.errors import InputError, ShardError
 
 if TYPE_CHECKING:
     from momentmix.cube.cube import SummaryCube
@@ -61,7 +60,7 @@ def _folded(paths: Sequence[str], values: Sequence[T], combine: Callable[[T, T],
         except ShardError as error:
             raise _counted_twice(error, paths[: i + 1], values) from None
         except InputError as error:
-            raise InputError(f"{paths[i]}: {in_shell(error)}") from None
+            raise InputError(f"{paths[i]}: {error}") from None
     return total
 
 
@@ -73,36 +72,24 @@ def _counted_twice(error: ShardError, paths: Sequence[str], values: Sequence[Any
         if any(set(group.shard_ids) & set(error.shard_ids) for group in groups):
             named.append(path)
     other = f" (The other one is {named[0]}.)" if named else ""
-    return ShardError(f"{paths[-1]}: {in_shell(error)}{other}", shard_ids=error.shard_ids)
+    return ShardError(f"{paths[-1]}: {error}{other}", shard_ids=error.shard_ids)
 
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     from momentmix.cli.cubes import are_cubes
     from momentmix.cube.cube import SummaryCube
+    from momentmix.summary.summary import MomentSummary
     from momentmix.tables.opening import missing_input
 
     for path in paths:
         if not Path(path).exists():
             raise missing_input(path)
     summaries = [
-        SummaryCube.load(path).total() if are_cubes([path]) else _summary(path) for path in paths
+        SummaryCube.load(path).total() if are_cubes([path]) else MomentSummary.load(path)
+        for path in paths
     ]
     if not truncate:
         return summaries
     order = min(summary.order for summary in summaries)
     squared = min(summary.squared_order for summary in summaries)
     return [summary.truncate(order, squared) for summary in summaries]
-
-
-def _summary(path: str) -> MomentSummary:
-    from momentmix.summary.file import is_summary_file
-    from momentmix.summary.summary import MomentSummary
-
-    try:
-        return MomentSummary.load(path)
-    except SummaryFileError as error:
-        if not Path(path).is_file() or is_summary_file(path) or path.endswith((".mms", ".json")):
-            raise
-        raise SummaryFileError(
-            f"{in_shell(error)} Make one of rows with `momentmix summarize`."
-        ) from None

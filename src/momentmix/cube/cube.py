@@ -15,7 +15,6 @@ from momentmix.atomic_file import atomic_write
 from momentmix.cube.file import ENDINGS, packed, unpacked
 from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
-from momentmix.findings.messages import Message, either
 from momentmix.html.notebook import box, plain_table
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
@@ -222,11 +221,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"a cube can be combined with another SummaryCube only; got {type(other).__name__}."
             )
         if other.key_names != self.key_names:
-            text = (
+            raise InputError(
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
-                f"{', '.join(other.key_names)}. Bring both to common ones with "
+                f"{', '.join(other.key_names)}. Bring both to common ones with rollup() (--rollup)."
             )
-            raise InputError(Message(text, either("rollup()", "--rollup"), "."))
         for place, name in enumerate(self.key_names):
             types = [_type(cube._example(place)) for cube in (self, other)]
             if None not in types and types[0] != types[1]:

@@ -18,7 +18,6 @@ from typing import Any
 
 from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
-from momentmix.findings.messages import Message, either
 from momentmix.json_fields import parse_strict
 from momentmix.summary.file import is_whole, rows_of
 from momentmix.tables.source import checked, refuse_damage
@@ -71,8 +70,7 @@ def _key_array(name: str, values: list[Value]) -> Any:
     import pyarrow as pa
 
     if name in RESERVED:
-        text = f"a key of a file cannot be called {name!a}; "
-        raise InputError(Message(text, either("use rollup() or ", ""), "rename it."))
+        raise InputError(f"a key of a file cannot be called {name!a}; rename it, or use rollup().")
     try:
         if all(value is None or isinstance(value, _VALUES) for value in values):
             return pa.array(values)

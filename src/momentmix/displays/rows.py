@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.families.column import Column
-from momentmix.findings.messages import FITTED_TO, Message
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import schema_of
@@ -23,6 +22,7 @@ from momentmix.tables.names import match_names
 from momentmix.tables.schema import Schema, joined
 from momentmix.tables.table_rows import TableRows
 
+_FITTED_TO = "Give the data that it was fitted to, or a summary of them."
 MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 
 
@@ -107,16 +107,19 @@ def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
         summary = _in_schema(summary, schema)
     n_features = mixture.n_features if schema is None else schema.n_features
     if summary.n_features != n_features:
-        text = f"the mixture has {n_features} features, the summary {summary.n_features}. "
-        raise InputError(Message(text, FITTED_TO))
+        raise InputError(
+            f"the mixture has {n_features} features, the summary {summary.n_features}. {_FITTED_TO}"
+        )
     if expected is not None and names is not None:
         match_names(expected, names, "the mixture")
     # Families may have been given to the fit of a summary of numbers, one feature for each column.
     of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
     of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
     if summary.schema != schema and not of_numbers:
-        text = "the columns of the summary have other families or levels than the mixture, other "
-        raise InputError(Message(text, "transforms or other missing cells. ", FITTED_TO))
+        raise InputError(
+            "the columns of the summary have other families or levels than the mixture, other "
+            f"transforms or other missing cells. {_FITTED_TO}"
+        )
     return summary
 
 

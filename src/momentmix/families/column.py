@@ -21,7 +21,7 @@ import numpy as np
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
 from momentmix.families.family import Family, is_family, named, unknown_family
-from momentmix.findings.messages import Message, keyword
+from momentmix.wording import option
 
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
@@ -273,9 +273,8 @@ def check_range(numbers: Array, transform: str, where: Callable[[int], str]) -> 
         wrong = numbers <= _ENDS[transform]
     if wrong.any():
         row = int(np.argmax(wrong))
-        text = (
+        raise InputError(
             f"numbers of a {transform} column must be greater than {_ENDS[transform]}; "
             f"{where(row)}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; "
-            f"or take the column as {_OTHERS[transform]} in "
+            f"or take the column as {_OTHERS[transform]} in {option(families=...)}."
         )
-        raise InputError(Message(text, keyword("families"), "."))

@@ -26,7 +26,7 @@ from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.law import Law, SeenValue
 from momentmix.families.seen import Seen
-from momentmix.findings.messages import Message, either, keyword
+from momentmix.wording import option
 
 if TYPE_CHECKING:
     from momentmix.families.block import Block
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _NARROWEST = 1e-9  # deviation beside the range of all components
 _MOST_POINTS = 500  # of the distribution functions of all components
-_AS_NUMBER = Message("as 'gaussian' in ", keyword("families"), ".")
+_AS_NUMBER = f"as 'gaussian' in {option(families=...)}."
 
 
 class Quantity(NamedTuple):
@@ -165,10 +165,10 @@ class Family(ABC):
         wrong = self.invalid(numbers)
         if wrong is not None and wrong.any():
             row = int(np.argmax(wrong))
-            text = (
+            raise InputError(
                 f"{self.requirement}; {place(row)}, is {numbers[row]:.17g}. Correct the cell, or "
+                f"take the column {_AS_NUMBER}"
             )
-            raise InputError(Message(text, "take the column ", _AS_NUMBER))
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float
@@ -176,10 +176,10 @@ class Family(ABC):
         """Return the column of this family for a summary of numbers between `ends`."""
         wrong = self.invalid(ends)
         if wrong is not None and wrong.any():
-            text = (
+            raise InputError(
                 f"{self.requirement}; {label} lies between {ends[0]:.6g} and {ends[1]:.6g}. Take "
+                f"it {_AS_NUMBER}"
             )
-            raise InputError(Message(text, "it ", _AS_NUMBER))
         return type(column)(column.name, self.name)
 
     # -- features and parameters ------------------------------------------------------------------
@@ -295,8 +295,7 @@ def is_family(name: object) -> bool:
     return isinstance(name, str) and name in FAMILIES
 
 
-def unknown_family(family: object, label: str) -> Message:
+def unknown_family(family: object, label: str) -> str:
     """Return the message for a family that does not exist."""
-    known = f" must be {', '.join(map(repr, FAMILIES))}"
-    levels = either(", or a list of levels", "")
-    return Message(keyword("families"), known, levels, f"; {label} has {family!a}.")
+    known = ", ".join(map(repr, FAMILIES))
+    return f"families must be {known}, or a list of levels; {label} has {family!a}."

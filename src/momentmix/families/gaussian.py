@@ -22,7 +22,7 @@ from momentmix.families.column import Column
 from momentmix.families.family import Estimate, Family, Quantities, Quantity, Value
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.law import LEAST_VARIANCE, Law, Prior, SeenValue, first
-from momentmix.findings.messages import Message, options
+from momentmix.wording import option
 
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
 # Least deviation of a component, in steps of a rounded column. Components at neighboring values,
@@ -215,11 +215,10 @@ class Log(Gaussian):
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         """None: a summary of numbers has no moments of their logarithms."""
-        text = (
+        raise InputError(
             f"a summary of numbers has no moments of their logarithms; {label} cannot be "
-            f"{self.name!r}. Summarize the rows again with "
+            f"{self.name!r}. Summarize the rows again with {option(families=...)}."
         )
-        raise InputError(Message(text, options(families=...), "."))
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         return None

@@ -28,7 +28,6 @@ from momentmix.families.block import (
     unknown_columns,
 )
 from momentmix.families.column import Column, by_column, short_mean, transformed
-from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.tables.names import check_feature_names
 from momentmix.wording import short_repr
 
@@ -238,8 +237,10 @@ class GaussianBlock(Block):
         except np.linalg.LinAlgError:
             columns = self.columns if self.names is None else tuple(map(ascii, self.names))
             listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
-            text = f"covariances of the joined columns {listed} are singular in a component, so it "
-            raise InputError(Message(text, "has no density there; ", WITH_FLOOR)) from None
+            raise InputError(
+                f"covariances of the joined columns {listed} are singular in a component, so it "
+                "has no density there; use with_variance_floor()."
+            ) from None
         # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
         slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
         slopes *= deviations[:, k:, None] / deviations[:, None, :k]

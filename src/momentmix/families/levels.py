@@ -23,8 +23,7 @@ from momentmix.families.column import Column, Level, plain_level
 from momentmix.families.family import Estimate, Family, Quantities, Quantity
 from momentmix.families.finite import LEAST_PROBABILITY, Finite
 from momentmix.families.law import Law
-from momentmix.findings.messages import Message, options
-from momentmix.wording import short_repr
+from momentmix.wording import option, short_repr
 
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
 _BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explains
@@ -238,11 +237,11 @@ class Bernoulli(_Levels):
         """Zeros and ones, whose variance is a function of the mean."""
         is_binary = abs(variance - mean * (1 - mean)) < _BINARY
         if not (ends[0] == 0.0 and ends[1] == 1.0 and is_binary):
-            text = (
+            raise InputError(
                 f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
                 f"{ends[0]:.6g} and {ends[1]:.6g}, with other values. Summarize the rows with "
+                f"{option(families=...)}."
             )
-            raise InputError(Message(text, options(families=...), "."))
         return Column(column.name, self.name, (0, 1))
 
 
@@ -259,6 +258,7 @@ class Categorical(_Levels):
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         """None: moments of numbers do not tell levels apart."""
-        text = f"a summary of numbers holds no levels; {label} cannot be {self.name!r}. "
-        again = Message("Summarize the rows again with ", options(families=...), ".")
-        raise InputError(Message(text, again))
+        raise InputError(
+            f"a summary of numbers holds no levels; {label} cannot be {self.name!r}. "
+            f"Summarize the rows again with {option(families=...)}."
+        )

@@ -10,7 +10,6 @@ from typing import Any
 from momentmix.errors import printable
 from momentmix.findings.change_sentences import CHANGES
 from momentmix.findings.fit_sentences import FITS, Entry, Variants
-from momentmix.findings.messages import Message, options
 from momentmix.wording import listed, plural
 
 CATALOG = FITS | CHANGES
@@ -84,11 +83,6 @@ floor."
     def entry(self) -> Entry:
         """The sentences of this kind of finding."""
         return CATALOG[self.kind]
-
-    @property
-    def code(self) -> Message:
-        """The remedy as code: keywords of Python and, in `shell`, options of the command."""
-        return options(**self.remedy)
 
     @property
     def asides(self) -> list[str]:

@@ -5,24 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import isnan
-from shlex import quote
 from typing import Any
 
-from momentmix.findings.messages import SCHEMA, Message, either, options
+from momentmix.wording import in_python
 
-# Keywords of `fit` that the command names otherwise, lacks, or does not need.
-_OPTIONS = {"random_state": "seed"}
-_NO_OPTION = {"sample_weight", "start"}
-_NO_MATTER = {"n_threads", "progress"}
 FEWEST_ROWS = 60  # to try remedies
 NOTHING_HELPS = (
     "Nothing that the findings suggest helps: left-out rows gain nothing, or groups are lost."
 )
 NOT_COMPARED = f"remedies were not tried: that needs {FEWEST_ROWS} rows at least, on this machine"
-TO_TRY = Message(
-    either('Pass remedies="try" to try', "`momentmix report --data` tries"),
-    " on left-out rows what the findings suggest.",
-)
+TO_TRY = 'mm.fit(..., remedies="try") tries on left-out rows what the findings suggest.'
 
 
 @dataclass(frozen=True)
@@ -44,9 +36,8 @@ class Remedy:
     reproducibility, before : float
         How well other rows give the groups of the sample again, the least of them, with the remedy
         and without; see `Certificate`.
-    inputs : tuple of str or None
-        Paths of the data, for `python` and `shell`; empty where they are not files, None where they
-        are rows that were opened before, which the command cannot name.
+    inputs : tuple of str
+        Paths of the data, for `python`; empty where they are not files.
     others : tuple of str
         Keywords whose values, as arrays, a file does not keep.
     """
@@ -57,7 +48,7 @@ class Remedy:
     error: float
     reproducibility: float
     before: float
-    inputs: tuple[str, ...] | None = ()
+    inputs: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
 
     def without_objects(self) -> Remedy:
@@ -70,36 +61,16 @@ class Remedy:
     def python(self) -> str:
         """The call in Python; arrays and mixtures go by the names of their keywords."""
         own = self.without_objects()
-        keywords = [str(options(**{key: x})) for key, x in own.options.items()]
-        paths = list(self.inputs or ())
-        data = ascii(paths[0] if len(paths) == 1 else paths) if paths else "data"
+        paths = list(self.inputs)
+        data = in_python(paths[0] if len(paths) == 1 else paths) if paths else "data"
+        keywords = [f"{key}={in_python(x)}" for key, x in own.options.items()]
         return f"mm.fit({', '.join([data, *keywords, *(f'{key}={key}' for key in own.others)])})"
-
-    @property
-    def shell(self) -> str:
-        """The command; empty where it has no such options."""
-        if self.inputs is None or self.without_objects().others:
-            return ""
-        given = {k: x for k, x in self.options.items() if k not in _NO_MATTER and x is not None}
-        families = given.get("families", {})
-        has_levels = not all(isinstance(family, str) for family in families.values())
-        if has_levels or _NO_OPTION & given.keys():
-            return ""
-        named = {_OPTIONS.get(key, key): value for key, value in given.items()}
-        text = options(**named).shell
-        inputs = " ".join(map(quote, self.inputs or ("DATA",)))
-        return "" if SCHEMA in text else f"momentmix fit {inputs} {text} -o model.json"
 
     def __str__(self) -> str:
         text = f"with {self.change}: held out {self.gain:+.2g} nats a row"
         if isnan(self.reproducibility) or isnan(self.before):
             return text
         return f"{text}, groups found again {self.before:.2f} → {self.reproducibility:.2f}"
-
-    @property
-    def code(self) -> Message:
-        """The call; `code.shell` is the command."""
-        return either(self.python, self.shell or self.python)
 
 
 def is_plain(value: Any) -> bool:

@@ -12,7 +12,6 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import PAPER, ROBUST, Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -32,7 +31,7 @@ from momentmix.fitting.robust.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.tables.learning import Families
-from momentmix.tables.opening import READ_ALL, Reading, path_list
+from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, path_list
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.wording import did_you_mean
@@ -47,9 +46,7 @@ _INSTEAD = {
     "tol": "max_passes bounds the passes.",
     "thorough": "Fit with several values of random_state.",
     "constraint": 'Use blocks="diag" or blocks="full".',
-    "numeric_only": "Name the columns, with columns or exclude.",
-    "thousands": "Write the numbers without marks between thousands.",
-    "by_name": "Join the files to one table: equal files are taken for copies.",
+    **INSTEAD,
 }
 
 
@@ -250,23 +247,23 @@ def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
             data = load_summaries(path_list(data))
         word, is_paper = block_word(blocks), asked.method == "paper"
         if is_paper and blocks is not None and word != "diag":
-            text = " has diagonal covariances only; got blocks. Use "
-            raise InputError(Message(PAPER, text, ROBUST, "."))
+            raise InputError('method="paper" has diagonal covariances only; got blocks.')
         tell("reading rows")
         table = table_of(data, asked.families, asked.missing, asked.reading, asked.sample_weight)
         has_rows = not isinstance(table.data, StandardMoments)
         if asked.background is True and (is_paper or not has_rows):
-            text = " needs rows and the robust method: the share of the background is estimated "
-            rest = Message("from the densities of the rows. Use ", options(background=False), ".")
-            raise InputError(Message(options(background=True), text, rest))
+            raise InputError(
+                "background=True (--background true) needs rows and the robust method: the share "
+                "of the background is estimated from the densities of the rows."
+            )
         if is_paper:
             if asked.families is not None or asked.missing != "error" or table.schema is not None:
-                text = " has Gaussian columns only; got families, missing cells or text. Use "
-                numbers = Message(", or the columns of numbers: ", options(columns=...), ".")
-                raise InputError(Message(PAPER, text, ROBUST, numbers))
-                raise InputError(Message(PAPER, text, ROBUST, "."))
+                raise InputError(
+                    'method="paper" has Gaussian columns only; got families, missing cells or '
+                    "text. Choose columns of numbers with columns=."
+                )
             if asked.start is not None:
-                raise InputError(Message(PAPER, " takes no start. Use ", ROBUST, "."))
+                raise InputError('method="paper" takes no start.')
             known = table.data if has_rows else data
             printed = fit_by_paper(known, n_components, random_state=asked.random_state)
             return BegunFit(printed, lambda: printed)

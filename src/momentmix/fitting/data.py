@@ -12,7 +12,6 @@ from momentmix.arrays import is_plain_array, is_tensor, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
-from momentmix.findings.messages import NEED_ROWS, NO_MAR, Message, keyword, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
@@ -25,7 +24,7 @@ from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, with_w
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
-from momentmix.wording import plural
+from momentmix.wording import NEED_ROWS, NO_MAR, option, plural
 
 AskedBlocks = Sequence[Sequence[int | str]] | Literal["auto", "diag", "full"] | None
 
@@ -143,9 +142,10 @@ def _schema_of_summary(
     """The schema of a summary; that of families where it has none."""
     if own is not None:
         if families is not None and families != own:
-            text = "the summary holds the families of its columns already; leave "
-            end = " out, or summarize the rows again with other ones."
-            raise InputError(Message(text, keyword("families"), end))
+            raise InputError(
+                f"the summary holds the families of its columns already; leave "
+                f"{option(families=...)} out, or summarize the rows again with other ones."
+            )
         return own
     if families is None:
         return None
@@ -249,11 +249,11 @@ def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) ->
                 "the block."
             )
         if column.has_missing and not has_rows:
-            text = (
+            raise InputError(
                 f"from moments alone, columns of a block must have no missing cells; {label} has "
-                "some. Take it out of the block, drop such rows: "
+                f"some. Take it out of the block, drop such rows: {option(missing='drop')}, or "
+                f"{NEED_ROWS}."
             )
-            raise InputError(Message(text, options(missing="drop"), ", or ", NEED_ROWS, "."))
     return [[schema.features_of(j)[0] for j in block] for block in joined]
 
 

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.findings.messages import Message
 from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, NOTHING_HELPS, TO_TRY, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
@@ -158,14 +157,14 @@ class FitFacts:
     options: Mapping[str, Any] | None = None
 
     @property
-    def remedies_in_words(self) -> list[Message]:
+    def remedies_in_words(self) -> list[str]:
         """A line for each remedy, that none helps, or how to try them; none if it passed."""
         if self.certificate.passed:
             return []
         if self.remedies is None:
             no_rows = self.refine == "none" or self.method == "paper" or NOT_COMPARED in self.notes
             return [] if no_rows or self.n_rows < FEWEST_ROWS else [TO_TRY]
-        return [Message(f"{r}: ", r.code) for r in self.remedies] or [Message(NOTHING_HELPS)]
+        return [f"{r}: {r.python}" for r in self.remedies] or [NOTHING_HELPS]
 
     @property
     def reproducibility(self) -> Float:

@@ -38,7 +38,6 @@ from scipy.optimize import nnls
 from momentmix._typing import Array
 from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import FitWarning, InputError, check_count, warn_caller
-from momentmix.findings.messages import PAPER, ROBUST, Message
 from momentmix.fitting.context import Clock
 from momentmix.fitting.data import moments_of, rows_of, summary_of
 from momentmix.fitting.inference.certificate import Certificate
@@ -191,8 +190,10 @@ def fit_by_paper(
 ) -> FitResult:
     """Algorithm 5.1, with the same test of its answer as the robust method."""
     if isinstance(n_components, str):
-        text = f" takes a number of components; got {n_components!r}. Give a number, or use "
-        raise InputError(Message(PAPER, text, ROBUST, " for 'auto'."))
+        raise InputError(
+            f'method="paper" takes a number of components; got {n_components!r}. Give a number, or '
+            'use method="robust".'
+        )
     r, clock = check_count("n_components", n_components, 1), Clock()
     with clock.stage("paper"):
         summary, order = _summarize(data, r, order)

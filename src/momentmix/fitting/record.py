@@ -205,7 +205,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "error": number(0.0),
         "reproducibility": number(0.0, 1.0),
         "before": number(0.0, 1.0),
-        "inputs": lambda value, place: None if value is None else tuple(texts(value, place)),
+        "inputs": lambda value, place: tuple(texts(value or [], place)),
         "others": lambda value, place: tuple(texts(value, place)),
     }
     return Fields(

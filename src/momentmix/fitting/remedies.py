@@ -165,9 +165,9 @@ def try_remedies(
         if is_new and _effect(rows, merged(own, first.change), first.result, o) is not None:
             kept.append(o)
     whole, before = offered, float(certificate.reproducibility.min())
-    inputs: tuple[str, ...] | None = tuple(_paths(data))
+    inputs = tuple(_paths(data))
     if whole is None:
-        whole, inputs = options, None if isinstance(data, TableRows) else inputs
+        whole, inputs = options, () if isinstance(data, TableRows) else inputs
     return [
         Remedy(o.words, merged(whole, o.change), o.gain, o.error, o.reproducibility, before, inputs)
         for o in kept

@@ -8,8 +8,7 @@ from dataclasses import dataclass, fields
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from momentmix.errors import InputError
-from momentmix.findings.messages import Message, in_lines
+from momentmix.errors import InputError, printable
 from momentmix.findings.remedy import is_plain
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
@@ -240,11 +239,12 @@ class FitResult(FitFacts):
         total = sum(seconds for _, seconds in self.stages)
         lines.append(f"  time                 {total:.2f} s ({times})")
         lines += [f"  joined               {columns}" for columns in self.joined]
-        lines += [Message("  note                 ", note) for note in self.notes]
+        lines += [f"  note                 {note}" for note in self.notes]
         lines += self._trials()
-        text = Message(in_lines(lines), "\n", str(self.certificate))
-        tried = [Message("  - ", line) for line in self.remedies_in_words]
-        return Message(text, "\n\n", in_lines([_REMEDIES, *tried])) if tried else text
+        lines = [*map(printable, lines), str(self.certificate)]
+        if tried := self.remedies_in_words:
+            lines += ["", _REMEDIES, *(f"  - {printable(line)}" for line in tried)]
+        return "\n".join(lines)
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

@@ -20,7 +20,6 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
 from momentmix.families.block import NEVER_SEEN, Block
 from momentmix.families.family import FAMILIES, named
-from momentmix.findings.messages import Message, either
 from momentmix.json_fields import (
     Decoder,
     Fields,
@@ -135,9 +134,10 @@ def _parsed(path: str | os.PathLike[str]) -> Any:
     with open(path, "rb") as file:
         data = file.read()
     if data[:4] == b"\x89MMS":
-        load = "use MomentSummary.load, or fit it first"
-        text = f"{path} is not a momentmix model but a moment summary: "
-        raise ModelFileError(Message(text, either(load, "fit it first, with `momentmix fit`"), "."))
+        raise ModelFileError(
+            f"{path} is not a momentmix model but a moment summary: use MomentSummary.load, or fit "
+            "it first."
+        )
     if data[:1] == b"\x80" or data[:2] == b"PK":
         raise ModelFileError(
             f"{path} is not a momentmix model but a pickle or zip archive, which momentmix never "

@@ -14,7 +14,6 @@ from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
 from momentmix.families.column import Column
-from momentmix.findings.messages import WITH_FLOOR, Message
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
@@ -128,15 +127,17 @@ class RowMethods:
             i, j = np.argwhere(p.variances == 0)[0]
             names = self.feature_names if self.schema is None else self.schema.feature_names
             feature = j if names is None else ascii(names[j])
-            text = (
+            raise InputError(
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
+                "use with_variance_floor()."
             )
-            raise InputError(Message(text, WITH_FLOOR))
         try:
             return Density.of_mixture(p, self._n_groups)
         except np.linalg.LinAlgError:
-            text = "a component has singular covariances of joined columns, so it has no density; "
-            raise InputError(Message(text, WITH_FLOOR)) from None
+            raise InputError(
+                "a component has singular covariances of joined columns, so it has no density; "
+                "use with_variance_floor()."
+            ) from None
 
     def without_background(self) -> Self:
         """The groups alone: the same mixture without its background."""

@@ -20,14 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.errors import InputError, InputTypeError, SummaryFileError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import NOTE, Finding, found
-from momentmix.findings.messages import Message, either
 from momentmix.monitoring.compared.changes import LEAST_ROWS, ColumnTests, column_changes
 from momentmix.monitoring.compared.significance import holm
 from momentmix.monitoring.comparison import ColumnComparison, Comparison
 from momentmix.summary.column_facts import schema_of
-from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema, joined
 from momentmix.wording import listed
@@ -80,13 +78,7 @@ def compare(
 
 def _loaded(given: Any, name: str) -> MomentSummary:
     if isinstance(given, str | os.PathLike):
-        try:
-            given = MomentSummary.load(given)
-        except SummaryFileError as error:
-            if not os.path.isfile(given) or is_summary_file(given):
-                raise
-            cure = " Of a data file: summarize(path); of a cube: SummaryCube.load(path).total()."
-            raise SummaryFileError(Message(error.args[0], cure)) from None
+        given = MomentSummary.load(given)
     if not isinstance(given, MomentSummary):
         kind = type(given).__name__
         cure = _CURES.get(kind, "Make one of rows with summarize().")
@@ -108,10 +100,10 @@ def _matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, MomentS
         }
         if any(only.values()):
             texts = [f"{where}: {listed(x, _MOST_LISTED)}" for where, x in only.items() if x]
-            text = f"summaries must have the same columns; {'; '.join(texts)}. Rename columns, or "
-            select = "take the common ones of both with select()"
-            shell = "summarize the common ones (--columns)"
-            raise InputError(Message(text, either(select, shell), "."))
+            raise InputError(
+                f"summaries must have the same columns; {'; '.join(texts)}. Rename columns, or "
+                "take the common ones: summarize them, columns= (--columns), or use select()."
+            )
         b = b.select(names)
     return a, b, joined(schema_of(a), schema_of(b))
 

@@ -11,7 +11,6 @@ from math import isnan
 from typing import Any
 
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, together
-from momentmix.findings.messages import Message
 from momentmix.findings.remedy import NOTHING_HELPS, Remedy
 from momentmix.fitting.inference.certificate import (
     Answer,
@@ -53,9 +52,7 @@ def first_screen(c: Contents) -> str:
             others = actions(certificate, c.mixture)
             first = [*_remedies(tried), *others, *_remedies(c.remedies or ())][:1]
             link = '<a href="#next">First:</a>'
-            parts += [
-                f'<p class="first">{link} {_words(replace(x, code=Message()))}</p>' for x in first
-            ]
+            parts += [f'<p class="first">{link} {_words(replace(x, code=""))}</p>' for x in first]
         parts.append(_asked(certificate.answers))
     return "\n".join(parts)
 
@@ -88,8 +85,7 @@ class Action:
     text: str
     why: str
     severity: Severity  # FATAL: without it the groups do not serve
-    # Call that does it; may be empty.
-    code: Message = Message()  # noqa: RUF009 - a text
+    code: str = ""  # of the call that does it
     details: str = ""  # the findings in the words of statistics
 
 
@@ -133,7 +129,7 @@ def _remedies(remedies: Sequence[Remedy]) -> list[Action]:
         if len(set(texts)) == 2:
             before, after = texts
             why = f"{why[:-1]}; groups found again in {after} of their rows, before in {before}."
-        found.append(Action(f"Fit again with {r.change}.", why, WARNING, r.code))
+        found.append(Action(f"Fit again with {r.change}.", why, WARNING, r.python))
     return found
 
 
@@ -179,6 +175,4 @@ def _words(action: Action) -> str:
         parts.append(f"<span>{escaped(action.why)}</span>")
     if action.code:
         parts.append(f"<code>{escaped(action.code)}</code>")
-        if action.code.shell != action.code:
-            parts.append(f"or <code>{escaped(action.code.shell)}</code>")
     return " ".join(parts)

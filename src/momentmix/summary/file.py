@@ -235,7 +235,10 @@ def _check_version(prefix: bytes) -> None:
         elif prefix[:1] == b"{":
             found = "JSON, perhaps a model: use Mixture.load"
         else:
-            found = f"it starts with {prefix[:8]!r}"
+            found = (
+                f"it starts with {prefix[:8]!r}; make one of rows: summarize(path) (momentmix "
+                "summarize), of a cube: SummaryCube.load(path).total()"
+            )
         raise SummaryFileError(f"not a momentmix summary ({found}).")
     if len(prefix) < _PREFIX.size:
         raise SummaryFileError(

@@ -26,7 +26,6 @@ from numpy.typing import ArrayLike
 
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import NO_MAR
 from momentmix.parallel import one_at_a_time
 from momentmix.summary import file as summary_file
 from momentmix.summary import reduction
@@ -46,7 +45,7 @@ from momentmix.summary.layout import Layout, known
 from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
-from momentmix.wording import plural
+from momentmix.wording import NO_MAR, plural
 
 
 class MomentSummary(SummaryView):

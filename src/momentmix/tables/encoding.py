@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from momentmix._typing import Array, Float
 from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.families.column import Column, check_range, restored
-from momentmix.findings.messages import GAPS, Message, either, options
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import FALSE, TRUE
 from momentmix.tables.names import column_label, escaped_names
-from momentmix.tables.validation import in_range, out_of_range
+from momentmix.tables.validation import GAPS, in_range, out_of_range
+from momentmix.wording import option
 
 _BLOCK = 8192  # rows at a time: they and their features stay in the processor's cache
 _SHARE = 1 << 16  # rows that are worth a thread
@@ -126,12 +126,11 @@ def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> 
     if all(np.isscalar(x) and not isinstance(x, str) for x in cells.labels or ()):
         return
     row = int(np.argmax(cells.values >= 0))
-    categories = options(families=... if column.name is None else {column.name: "categorical"})
-    text = (
+    categories = option(families=... if column.name is None else {column.name: "categorical"})
+    raise InputTypeError(
         f"a {column.family_name} column must hold numbers; {where(row)} holds {cells.text(row)}. "
+        f"Convert the column to numbers, or fit with {categories}."
     )
-    cure = "Convert the column to numbers, or fit with "
-    raise InputTypeError(Message(text, cure, categories, "."))
 
 
 def _level_codes(
@@ -149,18 +148,12 @@ def _level_codes(
         codes[unknown] = _LEFT_OUT
         return codes
     row = int(np.argmax(unknown))
-    text = (
+    raise InputError(
         f"{where(row)} must hold its levels, {escaped_names(column.levels)}; it is "
-        f"{cells.text(row)}. "
-        "Correct the cell or set it to missing; or give all levels of the column from the start, "
+        f"{cells.text(row)}. Correct the cell or set it to missing; or give all levels of the "
+        "column from the start, in families or in a schema, perhaps with one for all others. The "
+        f"methods of a mixture and predict leave such cells out with {option(unseen='missing')}."
     )
-    place = either(
-        "in families or in a schema, perhaps with one for all others. The methods of a mixture "
-        "leave such cells out with ",
-        "in a schema, perhaps with one for all others. The commands predict and score leave such "
-        "cells out with ",
-    )
-    raise InputError(Message(text, place, options(unseen="missing"), "."))
 
 
 def _kinds_differ(column: Column, cells: Cells) -> bool:
@@ -181,14 +174,12 @@ def warn_of_unknown(columns: Sequence[Column], cells: Sequence[Cells]) -> None:
             continue
         levels = "text" if isinstance(column.levels[0], str) else "numbers"
         kinds = f" (the levels are {levels}, the cells are not)" if differ else ""
-        text = (
+        warn_caller(
             f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
+            f"that {option(unseen='missing')} leaves the whole column out. Convert the cells to "
+            "the levels of the column, or set them to missing.",
+            FitWarning,
         )
-        end = (
-            " leaves the whole column out. Convert the cells to the levels of the column, or set "
-            "them to missing."
-        )
-        warn_caller(Message(text, "that ", options(unseen="missing"), end), FitWarning)
 
 
 def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
@@ -208,11 +199,10 @@ def _codes(levels: tuple[Any, ...], cells: Cells) -> Array:
 def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
     row, column = (int(i) for i in np.argwhere(left_out)[0])
-    text = (
+    return InputError(
         f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
-        "missing or NaN. "
+        f"missing or NaN. {GAPS}"
     )
-    return InputError(Message(text, GAPS))
 
 
 def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:

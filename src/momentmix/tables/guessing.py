@@ -25,11 +25,10 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.findings.messages import Message, either, options
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import are_dates
 from momentmix.tables.names import alike, column_label, left_out_notes
-from momentmix.wording import listed
+from momentmix.wording import listed, option
 
 HEAD = 1 << 16  # rows that are looked at
 FEW_LEVELS = 50  # more labels of text are an error
@@ -92,9 +91,10 @@ def guess_columns(
                 counts.append(i)
     if len(left_out) == len(cells):
         listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
-        text = f"the table has no usable column ({listed}). Pass columns of numbers or of few "
-        say = Message("levels, or give the families of columns in ", options(families=...), ".")
-        raise InputError(Message(text, say))
+        raise InputError(
+            f"the table has no usable column ({listed}). Pass columns of numbers or of few "
+            f"levels, or give the families of columns in {option(families=...)}."
+        )
     gone = left_out_notes(
         {str(i) if names is None else ascii(names[i]): why for i, why in left_out.items()}
     )
@@ -121,13 +121,13 @@ def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
     if n_levels == 1 and len(cells.labels) == 1 and not asked:
         return _ONE_LEVEL
     if n_levels > FEW_LEVELS and not rare:
-        text = (
+        raise InputError(
             f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
             f"it as categories by default (up to {FEW_LEVELS} are). Leave it out with "
+            f'{option(exclude=...)}; pass families={{…: "categorical"}} '
+            "(--families …=categorical); or join its rare levels with a schema (momentmix schema "
+            "--rare 0.01)."
         )
-        families = either("families={…: 'categorical'}", "--families …=categorical")
-        end = "; or join its rare levels with a schema (momentmix schema --rare 0.01)."
-        raise InputError(Message(text, options(exclude=...), "; pass ", families, end))
     return ""
 
 
@@ -179,7 +179,7 @@ def _hint(values: Array, name: str) -> tuple[str, ...]:
     return ()
 
 
-def _hint_note(names: list[str], what: str, family: str, kind: str) -> Message:
+def _hint_note(names: list[str], what: str, family: str, kind: str) -> str:
     """Return one note on columns of numbers that could be taken as something else."""
-    text = f"{listed(list(map(ascii, names)), 3)} taken as numbers (gaussian), with {what} ("
-    return Message(text, options(families={names[0]: family}), f" takes {names[0]!a} as {kind})")
+    text = f"{listed(list(map(ascii, names)), 3)} taken as numbers (gaussian), with {what}"
+    return f"{text}; {option(families={names[0]: family})} takes {names[0]!a} as {kind}"

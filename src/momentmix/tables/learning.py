@@ -26,7 +26,6 @@ from momentmix.families.column import (
     short_mean,
 )
 from momentmix.families.family import is_family, named, unknown_family
-from momentmix.findings.messages import Message, either, keyword, options
 from momentmix.progress import step
 from momentmix.tables.cells import Cells
 from momentmix.tables.encoding import (
@@ -42,6 +41,7 @@ from momentmix.tables.opening import READ_ALL, Reading, open_table, warn_of_head
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import NO_CELL, Kind
 from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
+from momentmix.wording import option
 
 Families = Mapping[Any, Any] | Schema | None
 LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
@@ -162,10 +162,9 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
         return {}
     if not isinstance(families, Mapping):
         what = "{name or number of a column: family}"
-        text = f" must be a dict, {what}; got {type(families).__name__}."
-        raise InputTypeError(Message(keyword("families"), text))
+        raise InputTypeError(f"families must be a dict, {what}; got {type(families).__name__}.")
     left_out = f" ({'; '.join(rows.notes)})" if rows.notes else ""
-    no_column = Message(keyword("families"), f" names no column{left_out}:")
+    no_column = f"{option(families=...)} names no column{left_out}:"
     chosen = families_by_number(families, rows.column_names, len(rows.kinds), no_column)
     return {i: list(x) if isinstance(x, np.ndarray) else x for i, x in chosen.items()}
 
@@ -208,12 +207,11 @@ class Found:
             for name, count in zip(cells.labels, counts, strict=True):
                 self.counts[name] += count
             if len(self.counts) > self.most:
-                text = (
+                raise InputError(
                     f"{label} has more than {self.most} different texts: it names rows, or needs "
-                    "fewer levels. Leave it out with "
+                    f"fewer levels. Leave it out with {option(exclude=...)}, or join levels in a "
+                    "schema (momentmix schema --rare)."
                 )
-                end = ", or join levels in a schema (momentmix schema --rare)."
-                raise InputError(Message(text, options(exclude=...), end))
             return
         gaps = cells.missing()
         self.has_missing = self.has_missing or bool(gaps.any())
@@ -266,10 +264,10 @@ def schema_of(
     for i, own in enumerate(found):
         name, label = None if names is None else names[i], column_label(i, names)
         if not own.has_cells:
-            text = f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
-            schema = either("families=schema", "--schema")
-            end = ", the schema of a table that has some."
-            raise InputError(Message(text, "it out; or pass ", schema, end))
+            raise InputError(
+                f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
+                "it out; or pass families=schema (--schema), the schema of a table that has some."
+            )
         column = _column(name, families.get(i, Column.family), own, label, rare)
         if keeps_gaps(missing) and own.has_missing:
             column = replace(column, has_missing=True, center=_center(column, own))
@@ -345,15 +343,11 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
     source, texts = rows.sources[0], []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         if lost := [level for level in column.levels if level in source.nulls]:
-            text = (
+            raise InputError(
                 f"{source.name}: the level {lost[0]!a} of {source.label(rows.columns[0][j])} reads "
-                "as a missing cell. Pass "
+                f"as a missing cell. Pass {option(na_values=...)}, the texts that stand for "
+                "missing cells in this file, without it; or rename the level."
             )
-            end = (
-                ", the texts that stand for missing cells in this file, without it; or rename the "
-                "level."
-            )
-            raise InputError(Message(text, keyword("na_values"), end))
         is_bool = column.levels == (False, True) and kind.kind != "number"
         if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
@@ -397,11 +391,11 @@ def _found_levels(
     if found.kind.order != "ordered":
         levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
     if has_two and len(levels) != 2:
-        text = (
+        raise InputError(
             f"a {family} column must have two levels; {label} has {len(levels)}: "
             f"{escaped_names(levels)}. Correct the cells, or take the column as 'categorical' in "
+            f"{option(families=...)}."
         )
-        raise InputError(Message(text, keyword("families"), "."))
     return levels, other
 
 
@@ -416,17 +410,17 @@ def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Lev
             "Round the column or write its levels as text; or take it as 'gaussian'."
         )
     if len(levels) > MOST_LEVELS:
-        text = (
+        raise InputError(
             f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
-            "Leave it out if it names the rows: "
+            f"Leave it out if it names the rows: {option(exclude=...)}; or join rare levels with a "
+            "schema (momentmix schema --rare 0.01)."
         )
-        end = "; or join rare levels with a schema (momentmix schema --rare 0.01)."
-        raise InputError(Message(text, options(exclude=...), end))
     if len(levels) < 2 or len(set(levels)) < len(levels):
         problem = "has one level only" if n_found else "must have different levels, at least two"
-        text = f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it "
-        both = either("families={…: ['no', 'yes']}", "a schema (momentmix schema, --schema)")
-        raise InputError(Message(text, "may have: ", both, "."))
+        raise InputError(
+            f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it "
+            'may have: families={…: ["no", "yes"]} (--schema).'
+        )
     return tuple(levels)
 
 

@@ -7,7 +7,6 @@ from fnmatch import fnmatchcase
 from typing import Any, TypeVar
 
 from momentmix.errors import InputError, InputTypeError, warn_caller
-from momentmix.findings.messages import Message, either, keyword
 from momentmix.wording import did_you_mean, listed, plural
 
 _NAMES_IN_MESSAGES = 8  # a line or two
@@ -72,8 +71,8 @@ def place_of(name: str, names: Sequence[str] | None, problem: str, note: str = "
     if names is not None and name in names:
         return list(names).index(name)
     known = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
-    text = f" {name!a}; {known}.{did_you_mean(name.strip('*?'), names or ())}"
-    raise InputError(Message(problem, text, note))
+    meant = did_you_mean(name.strip("*?"), names or ())
+    raise InputError(f"{problem} {name!a}; {known}.{meant}{note}")
 
 
 def matching(column: object, names: Sequence[str] | None) -> list[int]:
@@ -91,8 +90,7 @@ def number_of(column: object, names: Sequence[str] | None, n_columns: int, probl
         number = column.__index__()
         if 0 <= number < n_columns:
             return int(number)
-    text = f" {column!a}; give a name, or a number from 0 to {n_columns - 1}."
-    raise InputError(Message(problem, text))
+    raise InputError(f"{problem} {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
 
 
 def families_by_number(
@@ -106,9 +104,10 @@ def families_by_number(
             continue
         number = number_of(key, names, n_columns, problem)
         if number in chosen:
-            text = f" must name a column once; {column_label(number, names)} is there by name "
-            end = "and by number. Leave one of them out."
-            raise InputError(Message(keyword("families"), text, end))
+            raise InputError(
+                f"families must name a column once; {column_label(number, names)} is there by name "
+                "and by number. Leave one of them out."
+            )
         chosen[number] = family
     return by_pattern | chosen
 
@@ -157,9 +156,11 @@ def names_for(
     numbers = numbers_as_names(names)
     if numbers is not None:
         return numbers
-    text = "the rows have feature names, the mixture has none: columns are taken by position. "
-    rename = either(", or use mixture.with_feature_names([...])", "")
-    warn_caller(Message(text, "Fit to named rows", rename, "."), UserWarning)
+    warn_caller(
+        "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
+        "named rows, or use mixture.with_feature_names([...]).",
+        UserWarning,
+    )
     return None
 
 

@@ -23,7 +23,6 @@ from momentmix.errors import (
     warn_caller,
     without_secrets,
 )
-from momentmix.findings.messages import Message
 from momentmix.tables.formats import copies
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.memory import MemoryTable
@@ -53,9 +52,10 @@ _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
 INSTEAD = {  # of keywords that there were
-    "numeric_only": " Name the columns with columns= or exclude=.",
-    "thousands": " Write the numbers without marks between thousands.",
-    "by_name": " Files with equal contents are an error: their rows would count twice.",
+    "numeric_only": "Name the columns with columns= or exclude=.",
+    "thousands": "Write the numbers without marks between thousands.",
+    "by_name": "Leave equal files out: their rows would count twice.",
+    "device": "Pass a tensor of torch: its sums are computed where it is.",
 }
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
@@ -80,11 +80,9 @@ class Reading:
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
-                raise TypeError(
-                    f"unexpected keyword argument {name!r}; keywords for reading tables are "
-                    f"{', '.join(known)}."
-                    f"{INSTEAD.get(name) or did_you_mean(name, (*known, *_BESIDE))}"
-                )
+                hint = INSTEAD.get(name) or did_you_mean(name, (*known, *_BESIDE)).strip()
+                text = f"keywords for reading tables are {', '.join(known)}. {hint}".rstrip()
+                raise TypeError(f"unexpected keyword argument {name!r}; {text}")
         return cls(**options)
 
     @property
@@ -244,13 +242,13 @@ def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> 
     if not found or (expected is not None and (names is None or {*expected} <= {*names})):
         return ()
     more = f" (so in {len(found) - 1} more files)" if len(found) > 1 else ""
-    return (Message(found[0].header_note or "", more),)
+    return (f"{found[0].header_note}{more}",)
 
 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
     """Warn where rows that a model reads lack a first line which was taken for names."""
     for note in _header_notes(sources, expected):
-        warn_caller(Message(note, "."), FitWarning)
+        warn_caller(f"{note}.", FitWarning)
 
 
 def can_open(data: Any) -> bool:

@@ -32,12 +32,11 @@ from momentmix.errors import InputError, NoInputError
 from momentmix.families.column import Column, FeaturePart, is_text, is_whole
 from momentmix.families.family import FAMILIES, is_family, named
 from momentmix.families.law import Law, with_joined_values
-from momentmix.findings.messages import Message, options
 from momentmix.json_fields import Fields, check_version, format_strict, parse_strict
 from momentmix.tables import encoding
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of
-from momentmix.wording import short_repr
+from momentmix.wording import option, short_repr
 
 FORMAT = "momentmix schema"  # of files
 
@@ -231,8 +230,10 @@ class Schema:
         if names is not None and expected is not None:
             return match_names(expected, names, owner, others=True)
         if n_columns != self.n_columns:
-            text = f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
-            raise InputError(Message(text, "Select them with ", options(columns=...), "."))
+            raise InputError(
+                f"{name} must have the {self.n_columns} columns of {owner}; got {n_columns}. "
+                f"Select them with {option(columns=...)}."
+            )
         return list(range(n_columns))
 
     def decode(self, features: Any) -> Any:
@@ -371,11 +372,10 @@ def _joined(a: Column, b: Column, label: str) -> Column:
                 x or "as it is" if isinstance(x, str) else f"of {', '.join(map(ascii, x))}"
                 for x in (left, right)
             ]
-            text = (
+            raise InputError(
                 f"a column must have {expected}; {label} is {given[0]} in one table and {given[1]} "
-                "in the other. Pass the same for both: "
+                f"in the other. Pass the same for both: {option(families={key: wanted})}."
             )
-            raise InputError(Message(text, options(families={key: wanted}), "."))
     levels: tuple[Any, ...] = a.levels
     if any(type(level) is int for level in (*a.levels, *b.levels)):
         levels = tuple(map(int, a.levels))  # where one column has integers and the other bools

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.messages import Message, options
 from momentmix.tables.names import check_encodable, left_out_notes, matching, place_of
 from momentmix.tables.source import NUMERIC, Source
+from momentmix.wording import option
 
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
@@ -17,8 +17,10 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
         if repeated := _repeated(table):
-            text = f"{table.name}: names of columns must differ from each other; repeated: "
-            raise InputError(Message(text, f"{_positions(table, repeated)}. ", _BY_NUMBER))
+            raise InputError(
+                f"{table.name}: names of columns must differ from each other; repeated: "
+                f"{_positions(table, repeated)}. {_BY_NUMBER}"
+            )
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
@@ -32,7 +34,7 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
     return numbers
 
 
-_BY_NUMBER = Message("Choose columns by number with ", options(columns=...), ", or rename them.")
+_BY_NUMBER = f"Choose columns by number with {option(columns=...)}, or rename them."
 
 
 def _repeated(table: Source) -> set[str]:
@@ -61,24 +63,24 @@ def _column(table: Source, column: str | int) -> int:
             )
         column = str(number)  # a year, say; for commands it looks like a number
     note = table.header_note  # the names may be the first row
-    said = Message(" Note: ", note, ".") if note else ""
+    said = f" Note: {note}." if note else ""
     number = place_of(column, names, f"{table.name} has no column", said)
     if names is not None and names.count(column) > 1:
-        text = f"{table.name} must have one column of each chosen name; repeated: "
-        raise InputError(Message(text, f"{_positions(table, {column})}. ", _BY_NUMBER))
+        raise InputError(
+            f"{table.name} must have one column of each chosen name; repeated: "
+            f"{_positions(table, {column})}. {_BY_NUMBER}"
+        )
     return number
 
 
 def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
     """The chosen columns in another table: by number if its names are the same, else by name."""
     if (first.column_names is None) != (table.column_names is None):
-        text = (
+        raise InputError(
             f"{first.name} and {table.name} must have the same columns; one has names and the "
-            "other has none. Write names into both, or pass "
+            f"other has none. Write names into both, or pass {option(header=True)} or "
+            f"{option(header=False)} if the first lines of both are names, or rows."
         )
-        either_header = Message(options(header=True), " or ", options(header=False))
-        end = " if the first lines of both are names, or rows."
-        raise InputError(Message(text, either_header, end))
     if first.column_names is None or table.column_names is None:
         if table.n_columns != first.n_columns:
             raise InputError(
@@ -97,19 +99,17 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
         if names
     ]
     if reasons:
-        text = (
+        raise InputError(
             f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(reasons)}. Select common ones with "
+            f"{' and '.join(reasons)}. Select common ones with {option(columns=...)}."
         )
-        raise InputError(Message(text, options(columns=...), "."))
     for either in (first, table):
         if repeated := _repeated(either).intersection(wanted):
-            text = (
+            raise InputError(
                 f"{first.name} and {table.name} have different columns, which are matched by "
                 f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
-                "select others with "
+                f"select others with {option(columns=...)}."
             )
-            raise InputError(Message(text, options(columns=...), "."))
     return [table.column_names.index(name) for name in wanted]
 
 
@@ -134,24 +134,21 @@ def usable_columns(
         elif odd.kind == "date" and not asked:
             dates[first.label(number).removeprefix("column ")] = "dates"
         elif (problem := first.problem(number)) is not None:
-            leave_out = Message(" Or leave it out: ", options(exclude=...), ".")
             file = "" if first.in_memory else f"{first.name}: "
-            raise type(problem)(Message(file, problem.args[0], leave_out))
+            raise type(problem)(f"{file}{problem} Or leave it out: {option(exclude=...)}.")
         else:
             refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
     if refused:
-        text = (
+        raise InputError(
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "
-            f"{', '.join(refused)}. Leave them out with "
+            f"{', '.join(refused)}. Leave them out with {option(exclude=...)}, or convert them."
         )
-        raise InputError(Message(text, options(exclude=...), ", or convert them."))
     notes = left_out_notes(dates)
     if not places:
-        text = (
+        raise InputError(
             f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
-            "columns of numbers or of few levels with "
+            f"columns of numbers or of few levels with {option(columns=...)}."
         )
-        raise InputError(Message(text, options(columns=...), "."))
     return places, tuple(notes)
 
 

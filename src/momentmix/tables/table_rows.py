@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.findings.messages import Message, options
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.cells import Cells, cells_of, warn_integers
@@ -34,6 +33,7 @@ from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
 from momentmix.tables.source import NO_CELL, Batch, Columns, FileSource, Kind, Source
 from momentmix.tables.validation import in_range
+from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]
 _MOST_BYTES = 1 << 28  # of a block, where a source has an unknown number of rows
@@ -194,12 +194,12 @@ class TableRows(Rows):
 
     def without_rows(self) -> InputError:
         """The error where there are none."""
-        kind, cure = "", Message()
+        kind, cure = "", ""
         if self._drops or self.missing == "drop":
             kind = " without missing cells"
-            cure = Message(" Leave out columns, or pass ", options(missing="mar"), ".")
-        text = f"a table must hold at least one row; {self.sources[0].name} holds no rows{kind}."
-        return InputError(Message(text, cure))
+            cure = f" Leave out columns, or pass {option(missing='mar')}."
+        name = self.sources[0].name
+        return InputError(f"a table must hold at least one row; {name} holds no rows{kind}.{cure}")
 
     def check_numeric(self) -> TableRows:
         """The rows themselves; an error where a column is text that nothing is known of."""
@@ -209,9 +209,11 @@ class TableRows(Rows):
             labels = [source.label(numbers[j]).removeprefix("column ") for j in texts]
             types = [self.kinds[j].type for j in texts]
             refused = ", ".join(map("{} ({})".format, labels, types))
-            text = f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
-            others = Message(", or select others with ", options(columns=...), ".")
-            raise InputError(Message(text, "them out with ", options(exclude=...), others))
+            raise InputError(
+                f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
+                f"them out with {option(exclude=...)}, or select others with "
+                f"{option(columns=...)}."
+            )
         return self
 
     def blocks(self) -> Iterator[Float]:
@@ -365,12 +367,11 @@ def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
     first, source, column = known[0]
     for kind, other, i in known[1:]:
         if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool", "date")):
-            text = (
+            raise InputError(
                 f"a column must hold the same in all inputs; {source.label(column)} is "
                 f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
-                f"{other.name}. Convert it, or leave it out with "
+                f"{other.name}. Convert it, or leave it out with {option(exclude=...)}."
             )
-            raise InputError(Message(text, options(exclude=...), "."))
     return first
 
 

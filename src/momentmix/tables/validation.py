@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from momentmix.arrays import plain_array
 from momentmix.errors import InputError, InputTypeError
-from momentmix.findings.messages import GAPS, Message, options
 from momentmix.native import code
 from momentmix.parallel import usable_cores
 from momentmix.tables.names import column_label
+from momentmix.wording import option
 
 _MANY = 1 << 18  # values whose check is worth several threads
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
@@ -21,6 +21,11 @@ LARGEST_VALUE = 2.0**1000  # powers of a scaled value stay finite
 LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be
 LARGEST_WEIGHT = 2.0**50  # more than the rows of any data set
 _SMALLEST_WEIGHT = 2.0**-40  # leaves room for weights that add up to 1
+GAPS = (
+    f"Say why cells are missing. By what is seen of their row, as in surveys: "
+    f'{option(missing="mar")} fits the seen cells. By the component: "model", where gaps tell '
+    'components apart. By chance alone: "drop" leaves rows with gaps out.'
+)
 
 
 def check_shape(array: Any, n_features: int | None) -> None:
@@ -99,14 +104,15 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
     row, column = (int(i) for i in np.argwhere(~(np.abs(block) <= LARGEST_VALUE))[0])
     value, place = block[row, column], where(row, column)
     if np.isnan(value):
-        text = f"rows must not hold missing values (NaN, masked cells); {place} is NaN. "
-        return InputError(Message(text, "Impute it, or pass missing= where it is offered. ", GAPS))
-    if np.isinf(value):
-        text = (
-            f"rows must be finite; {place} is {value}. If it stands for a missing value, set the "
-            "cell to NaN, or leave such rows out: "
+        return InputError(
+            f"rows must not hold missing values (NaN, masked cells); {place} is NaN. "
+            f"Impute it, or pass missing= where it is offered. {GAPS}"
         )
-        return InputError(Message(text, options(missing="drop"), " where offered."))
+    if np.isinf(value):
+        return InputError(
+            f"rows must be finite; {place} is {value}. If it stands for a missing value, set the "
+            f"cell to NaN, or leave such rows out: {option(missing='drop')} where offered."
+        )
     return InputError(
         f"rows must stay below 2^1000 ≈ 1.07e301 in size; {place} is {value:.6g}. Rescale the "
         "column, or set the cell to missing or drop the row if the number stands for that."

@@ -1,4 +1,4 @@
-"""Every line of the list of bad inputs that the command can meet: message and exit code."""
+"""Bad inputs of the command: message and exit code; what readers refuse is in tests of tables."""
 
 import os
 import shlex
@@ -30,6 +30,7 @@ def folder(tmp_path, monkeypatch):
     (tmp_path / "folder").mkdir()
     text("ab.csv", "a,b\n1,2\n")
     text("ac.csv", "a,c\n1,2\n")
+    text("header.csv", "a,b\n")
     return tmp_path
 
 
@@ -57,66 +58,29 @@ def cell(value):
     return "a,b,c\n" + "".join(",".join(line) + "\n" for line in lines)
 
 
-def with_value(value, dtype=float):
-    rows = np.random.default_rng(0).standard_normal((60, 3)).astype(dtype)
+def with_value(value):
+    rows = np.random.default_rng(0).standard_normal((60, 3))
     rows[7, 1] = value
     return rows
 
 
-def truncated(name):
-    data = Path(name).read_bytes()
-    return text("cut." + name.rpartition(".")[2], data[: len(data) // 2])
-
-
-WORDS = ("x", "1.2.3", "1e", "0x1F", "1_000", "--1", "1 2", "true", "€", "1e400")
-MISSING = ("", "NA", "nan", "NaN", "null", "inf", "-inf", "Infinity")
 BAD_FILES = {
     "NaN": (with_value(np.nan), "row 7, column 1, is missing or NaN. Say why"),
-    "NaN float32": (with_value(np.nan, np.float32), "missing or NaN"),
     "infinite": (with_value(-np.inf), "row 7, column 1 is -inf"),
-    "inf float16": (with_value(np.inf, np.float16), "is inf"),
-    "1e308": (with_value(1e308), "column 1 is 1e+308"),
-    "no rows": (np.zeros((0, 3)), "no rows"),
-    "no columns": (np.zeros((3, 0)), "at least one"),
-    "1-D": (np.zeros(3), "1 dimension(s)"),
-    "3-D": (np.zeros((3, 3, 3)), "3 dimension(s)"),
-    "complex": (np.zeros((3, 3), complex), "complex128"),
-    "text": (np.array([["a"]]), "must hold real numbers"),
-    "times": (np.zeros((3, 3), "M8[D]"), "real numbers"),
     "records": (np.zeros(3, [("a", float)]), "real numbers"),
-    "objects": (np.array([[{}]], dtype=object), "never unpickles"),
-    "cut NPY": (lambda: truncated("good.npy"), "is truncated: shape (400, 3)"),
-    "NPY bomb": (
-        lambda: text("x.npy", b"\x93NUMPY\x02\0\xff\xff\xff\xff{}\n"),
-        "header, expected 4294967295 bytes",
-    ),
-    **{f"CSV {value!r}": (cell(value), "line 7") for value in WORDS + MISSING},
-    "header only": ("a,b\n", "no rows"),
-    "ragged short": ("a,b\n1,2\n3\n", "bad.csv, line 3 has 1 field(s)"),
-    "ragged long": ("a,b\n1,2\n3,4,5\n", "line 3"),
-    "header again": ("a,b\n1,2\na,b\n", "line 3 repeats the header"),
-    "decimal commas": ("a;b\n1,5;2,5\n", "--decimal ,"),
-    "thousands": ('a,b\n"17,405",2\n', "',' between thousands: write it without"),
+    **{f"CSV {value!r}": (cell(value), "line 7") for value in ("x", "1 2", "true", "", "inf")},
+    "ragged": ("a,b\n1,2\n3\n", "bad.csv, line 3 has 1 field(s)"),
+    "decimal commas": ("a;b\n1,5;2,5\n", "(--decimal ,)"),
     "same names": ("a,b,a\n1,2,3\n", "repeated: 'a' (columns 0, 2)"),
     "UTF-16": ("a,b\n1,2\n".encode("utf-16"), "UTF-16"),
-    "bad UTF-8": (b"a,b\n1,\xff\xfe2\n", "line 2"),
-    "NUL": (b"a,b\n1,\x002\n", "binary"),
-    "open quote": ('a,b\n1,"2\n3,4\n', "a quote opens in line 2"),
-    "empty": ("", "is empty"),
     "missing": ({"a": [1.0, 2.0], "b": [None, 1.0]}, "missing"),
-    "Parquet NaN": ({"a": [1.0, 2.0], "b": [float("nan"), 1.0]}, "missing or NaN"),
     "levels": (
         {"x": [f"a{i % 60}" for i in range(600)], "y": [1.0, 2.0] * 300},
         "text with 60 different levels",
     ),
     "nested": ({"x": [[1.0]], "y": [1.0]}, "'x' (list<"),
-    "struct": ({"x": [{"a": 1}], "y": [1.0]}, "'x' (struct<"),
     "null column": ({"x": pa.nulls(2)}, "'x' (null)"),
     "time": ({"x": pa.array([0], pa.timestamp("s"))}, "left out: dates"),
-    "Parquet without rows": ({"x": pa.array([], pa.float64())}, "no rows"),
-    "cut Parquet": (lambda: truncated("good.parquet"), "truncated, damaged"),
-    "empty Parquet": (lambda: text("x.parquet", ""), "is empty"),
-    "unknown": (lambda: text("x.docx", ""), "momentmix reads .npy"),
     "model": (lambda: "good.json", "momentmix reads .npy"),
 }
 COMMANDS = {
@@ -131,17 +95,14 @@ def contents():
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_bad_files_are_1_and_leave_no_output(folder, momentmix, command):
-    uses_model = command == "predict"
     for case, (made, message) in BAD_FILES.items():
-        if uses_model and message == "no rows":
-            continue  # no rows, no labels
         file = write(made)
         before = contents()
         done = momentmix(*[x.format(file) for x in COMMANDS[command]])
-        said = message in done.err or (message == "no rows" and "at least one row" in done.err)
         # A model of three features may complain of other columns first.
-        other = uses_model and ("must have the 3 columns of" in done.err or "no column" in done.err)
-        assert (done.code, said or other) == (1, True), (case, done)
+        other = "must have the 3 columns of" in done.err or "no column" in done.err
+        said = message in done.err or (other and command == "predict")
+        assert (done.code, said) == (1, True), (case, done)
         assert done.err.startswith("momentmix: ")
         assert len(done.err) < 2000
         assert contents() == before
@@ -149,8 +110,7 @@ def test_bad_files_are_1_and_leave_no_output(folder, momentmix, command):
 
 OTHER = [
     (["summarize", "nowhere.csv", "-o", "x.mms"], 1, "nowhere.csv does not exist"),
-    (["summarize", "*.feather", "-o", "x.mms"], 1, "no file matches"),
-    (["summarize", "folder", "-o", "x.mms"], 1, "folder without data files"),
+    (["summarize", "header.csv", "-o", "x.mms"], 1, "header.csv holds no rows"),
     (["summarize", "ab.csv", "ac.csv", "-o", "x.mms"], 1, "lacks 'b' and ac.csv also has 'c'"),
     (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 1, "nowhere.mms does not exist"),
     (["merge", "nowhere.mms", "-o", "x.mms"], 1, "nowhere.mms does not exist"),
@@ -166,12 +126,8 @@ OTHER = [
     (["summarize", "good.npy", "-o", "-"], 2, "binary file"),
     (["summarize", "good.npy", "-o", "x.mms", "--delimiter", ";;"], 2, "one character"),
     (["summarize", "good.npy", "-o", "x.mms", "--decimal", ","], 2, "must differ"),
-    (["summarize", "good.npy", "-o", "x.mms", "--delimiter", "€"], 2, "an ASCII character"),
-    (["summarize", "-", "-o", "x.mms", "--decimal", "٫"], 2, "an ASCII character"),
     (["predict", "good.json", "good.npy", "--decimal", ","], 2, "must differ"),
-    (["fit", "good.npy", "-r", "1", "-o", "m.json", "--delimiter", '"'], 2, "not be a quote"),
     (["summarize", "https://x.org/a.csv", "-o", "x.mms"], 1, "is an address; reading it needs"),
-    (["summarize", "s3://x/*.parquet", "-o", "x.mms"], 1, "is an address"),
     (["fit", "gs://x/all.mms", "-r", "1", "-o", "m.json"], 1, "is an address"),
     (["merge", "file:///x/all.mms", "-o", "x.mms"], 1, "without file://"),
     (["predict", "https://x.org/m.json", "good.npy"], 1, "is an address"),
@@ -196,7 +152,6 @@ OTHER = [
     (["predict", "good.json", "good.npy", "--digits", "-1"], 2, "-1 is not in the range"),
     (["predict", "good.json", "good.parquet", "--keep", "id"], 1, "no column 'id'; there are 'a'"),
     (["predict", "good.json", "good.parquet", "--keep", "a,a"], 1, "columns must be different"),
-    (["predict", "good.json", "good.npy", "--density", "--json"], 2, "give a file to --output"),
     (["merge", "good.mms", "--minus", "nowhere.mms", "-o", "x.mms"], 1, "does not exist"),
     (["merge", "good.mms", "--minus", "good.npy", "-o", "x.mms"], 1, "not a momentmix summary"),
     (["nonsense"], 2, "No such command"),
@@ -213,35 +168,6 @@ def test_exit_codes_and_messages(folder, momentmix, monkeypatch, arguments, code
     assert (done.code, message in done.err) == (code, True), done
     assert "Traceback" not in done.err
     assert {name: os.stat(name).st_mtime_ns for name in os.listdir()} == before
-
-
-def test_a_model_does_not_take_the_first_of_two_columns(folder, momentmix):
-    text("x.csv", "a,b,c\n" + "".join(f"{i},{i * i},{i % 3}\n" for i in range(9)))
-    text("y.csv", "a,b,c,b\n1,2,3,4\n")
-    assert momentmix("fit", "x.csv", "-r", "1", "-o", "m.json", "-q").code == 0
-    report = ["report", "m.json", "--data", "y.csv", "-o", "r.html"]
-    for command in (["predict", "m.json", "y.csv"], report):
-        done = momentmix(*command)
-        assert (done.code, "repeated: 'b' (columns 1, 3)" in done.err) == (1, True), done
-    assert momentmix("predict", "m.json", "y.csv", "--columns", "0,1,2").code == 0
-    assert momentmix("predict", "m.json", "y.csv", "--columns", "1,3,2").code == 1
-
-
-READ = {
-    "byte order mark": ("\ufeffa,b\n1,2\n3,5\n", [2, 3.5]),
-    "line ends": ("a,b\r\n1,2\r\n3,4\r\n", [2, 3]),
-    "old line ends": ("a,b\r1,2\r3,4\r5,9\r", [3, 5]),
-}
-
-
-@pytest.mark.parametrize("case", READ)
-def test_odd_text_is_read(folder, momentmix, case):
-    contents, means = READ[case]
-    for file in (text("x.csv", contents), "-"):
-        done = momentmix("summarize", file, "-o", "x.mms", "--force", stdin=contents.encode())
-        assert done.code == 0, done
-        summary = mm.MomentSummary.load("x.mms")
-        assert (summary.feature_names, summary.mean.tolist()) == (("a", "b"), means)
 
 
 def raising(error):
@@ -310,7 +236,7 @@ def test_a_closed_pipe_is_quiet(folder):
     assert done.stdout.split() == ["label", "1"]
 
 
-SLOW_TO_LOAD = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "numba", "dask"}
+SLOW_TO_LOAD = {"numpy", "scipy", "sklearn", "pandas", "pyarrow", "matplotlib", "dask", "tqdm"}
 
 
 def test_help_loads_nothing_that_is_slow_to_load():

@@ -43,7 +43,7 @@ def test_merging_other_orders_offers_to_truncate(folder, momentmix):
     momentmix("summarize", "part-1.parquet", "-o", "1.mms", "-m", "4")
     done = momentmix("merge", "0.mms", "1.mms", "-o", "x.mms")
     assert done.code == 1
-    assert "Or pass --truncate." in done.err
+    assert "merge --truncate" in done.err
     assert momentmix("merge", "0.mms", "1.mms", "-o", "x.mms", "--truncate").code == 0
     assert mm.MomentSummary.load("x.mms").order == 3
 

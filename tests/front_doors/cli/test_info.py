@@ -162,7 +162,7 @@ def test_data_without_names_or_with_other_delimiters(frame, momentmix):
     assert (found["has_names"], found["n_rows"]) == (False, 500)
     with open("rows.csv", "w") as file:
         file.write("a;b;c\n1;;x\n2;;y\n")
-    assert "Pass --delimiter ';'" in momentmix("info", "rows.csv").err
+    assert "(--delimiter ';')" in momentmix("info", "rows.csv").err
     done = momentmix("info", "rows.csv", "--delimiter", ";", "--json")
     types = [column["type"] for column in json.loads(done.out)["columns"]]
     assert types == ["number", "empty", "text"]

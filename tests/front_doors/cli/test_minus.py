@@ -53,7 +53,7 @@ def test_what_was_never_added_is_refused(folder, momentmix):
 def test_other_orders_need_truncate(folder, momentmix):
     momentmix("summarize", "0.csv", "-o", "low.mms", "-m", "3")
     done = momentmix("merge", "all.mms", *minus("low.mms"), "-o", "x.mms")
-    assert (done.code, "Or pass --truncate." in done.err) == (1, True)
+    assert (done.code, "merge --truncate" in done.err) == (1, True)
     done = momentmix("merge", "all.mms", *minus("low.mms"), "-o", "x.mms", "--truncate")
     assert done.code == 0, done.err
     assert mm.MomentSummary.load("x.mms").n_rows == 600

@@ -172,7 +172,7 @@ def test_the_error_names_three_ways(fitted):
         lambda: mm.summarize(frame, 3, families=FAMILIES),
         lambda: mm.MomentGaussianMixture(2).fit(frame[NUMBERS]),
     ):
-        with pytest.raises(mm.InputError, match=r"missing='mar'.*missing='model'.*missing='drop'"):
+        with pytest.raises(mm.InputError, match=r'missing="mar".*"model".*"drop"'):
             wrong()
 
 

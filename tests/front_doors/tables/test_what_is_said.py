@@ -182,9 +182,11 @@ def test_a_p_value_is_that_of_the_test_it_is_printed_with():
 
 def hints(result):
     """Families that the findings and notes offer, by column."""
-    found = [*result.notes, *(f.code for f in result.certificate.findings)]
-    offers = "".join(re.findall(r"families=\{.*?\}", "\n".join(found)))
-    return dict(re.findall(r"'(\w+)': '(\w+)'", offers))
+    offers = "".join(re.findall(r"families=\{.*?\}", "\n".join(result.notes)))
+    offered = dict(re.findall(r'"(\w+)": "(\w+)"', offers))
+    for finding in result.certificate.findings:
+        offered |= finding.remedy.get("families", {})
+    return offered
 
 
 def test_counts_are_taken_as_such_and_hints_can_be_followed():

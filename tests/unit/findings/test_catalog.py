@@ -1,4 +1,4 @@
-"""Every kind of finding has its sentences: for Python, for the shell, and for everybody."""
+"""Every kind of finding has its sentences: for statisticians, and for everybody."""
 
 import ast
 import re
@@ -71,7 +71,7 @@ CASES = [
 
 
 @pytest.mark.parametrize("finding", CASES)
-def test_every_kind_has_sentences_for_python_the_shell_and_everybody(finding):
+def test_every_kind_has_sentences_for_statisticians_and_everybody(finding):
     entry = finding.entry
     everybody = [finding.in_plain_words(x) for x in (entry.action, entry.why)]
     assert not re.search(r"[.:] [A-Z]", finding.text), "several sentences"
@@ -79,7 +79,8 @@ def test_every_kind_has_sentences_for_python_the_shell_and_everybody(finding):
         assert "{" not in text
         assert "|" not in text
         assert "  " not in text
-    for advice in (finding.code or "Use ", "Use ", "Try ", "Ask for", "Leave out", "Keep"):
+    remedies = [f"{name}=" for name in finding.remedy]
+    for advice in (*remedies, "Use ", "Try ", "Ask for", "Leave out", "Keep"):
         assert advice not in finding.text, "not tried"
     (one,) = together([finding, replace(finding, columns=("c",))] if entry.aside else [finding])
     assert one.text.startswith(finding.text[:7].removesuffix("s"))

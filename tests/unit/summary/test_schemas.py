@@ -118,7 +118,7 @@ def test_device_arrays_are_encoded_here():
     [
         (
             FAMILIES | {"plan": ["basic", "gold"]},
-            r"same levels.*families=\{'plan': \['basic', 'gold', 'silver'\]\}",
+            r'same levels.*families=\{"plan": \["basic", "gold", "silver"\]\}',
         ),
         (FAMILIES | {"visits": "gaussian"}, r"'visits'\) is poisson in one table and gaussian"),
         (FAMILIES | {"smoker": "gaussian"}, r"'smoker'\) is bernoulli .* and gaussian"),

@@ -68,7 +68,7 @@ def test_messages_offer_what_helps(cell, given, decimal, mark):
     with pytest.raises(InputError, match=r"line 2, column 'a': .* is not a number") as caught:
         read(text, **given)
     if decimal is not None:
-        assert f"pass decimal={decimal!r}" in str(caught.value)
+        assert f'pass decimal="{decimal}" (--decimal {decimal})' in str(caught.value)
         assert len(read(text, **{**given, "decimal": decimal})) == 1
     marks = f"has {mark!a} between thousands: write it without"
     assert (marks in str(caught.value)) == (mark is not None)
@@ -79,7 +79,7 @@ def test_no_circle_between_decimal_and_delimiter():
         read('a,b\n"17,405",2\n')
     message = str(caught.value)
     assert "If it has ',' between thousands: write it without." in message
-    assert "pass decimal=',', and have the fields separated by another character" in message
+    assert 'pass decimal="," (--decimal ,), and have the fields separated by another' in message
     assert message.count("pass ") == 1
 
 

@@ -157,7 +157,7 @@ def test_for_prediction_cells_may_be_missing():
     assert features[:, 1:].tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert schema.encode_for_prediction({"age": [1.0], "plan": ["a"]}).left_out is None
     with pytest.raises(
-        InputError, match=r"row 1, column 1 \('plan'\), is missing.*missing='model'"
+        InputError, match=r"row 1, column 1 \('plan'\), is missing.*missing=.mar. .*.model."
     ):
         schema.encode(new)
 
@@ -186,7 +186,7 @@ DAYS = {"x": np.array(["2020-01-01"], dtype="M8[D]")}
         (named(0, np.inf), "poisson", r"row 1, column 0 \('x'\), is inf"),
         (named(0.0, np.inf), "gaussian", r"must be finite; row 1, column 0 \('x'\) is inf"),
         (named(0.0, 1e305), "gaussian", r"below 2\^1000"),
-        (named(0.0, None), "gaussian", r"row 1, column 0 \('x'\), is missing.*missing='drop'"),
+        (named(0.0, None), "gaussian", r"row 1, column 0 \('x'\), is missing.*.drop."),
         (named(None, None), "gaussian", r"row 0, column 0 \('x'\), is missing"),
         (named(None, None), "categorical", "no cell that is not missing"),
         (named(1.0, 2.0), "gamma", "families must be 'gaussian'.*'gamma'"),
@@ -214,7 +214,7 @@ def test_bad_values(table, families, problem):
         (named(1.0, "b"), None, r"row 1, column 'x', holds 'b' \(str\)"),
         (named(b"a", b"b"), None, r"row 0, column 'x', holds b'a'"),
         (named(1j), None, "complex"),
-        (named(*"ab"), {"x": "gaussian"}, r"numbers; row 0, .*'x'\) holds 'a'.*'x': 'categorical'"),
+        (named(*"ab"), {"x": "gaussian"}, r"numbers; row 0, .*'x'\) holds 'a'.*.x.: .categorical"),
         (AB, ["poisson"], "families must be a dict"),
         (AB, {"b": 3}, "families must be 'gaussian'"),
     ],

@@ -17,7 +17,6 @@ from momentmix.cli.options import (
     where_option,
 )
 from momentmix.cli.output import Target, say, say_json
-from momentmix.findings.messages import in_shell
 
 if TYPE_CHECKING:
     from momentmix.fitting.result import FitResult
@@ -159,7 +158,7 @@ def _print(result: FitResult, output: str | None, seed: int, verbose: bool) -> N
     if len(table) > _MOST_LINES and not verbose:
         more = "." if output is None else f", `momentmix report {output}` shows them."
         table = [f"{len(table)} lines of parameters are left out: --verbose prints them{more}"]
-    say(*in_shell(str(result)).split("\n"), "")
+    say(*str(result).split("\n"), "")
     say(*table, "")
     # Last, where the eye of a reader is: what the components are, and whether to believe them.
     profile = [f"  {line}" for line in str(result.profile()).split("\n")]

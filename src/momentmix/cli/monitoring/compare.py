@@ -17,7 +17,6 @@ from momentmix.cli.options import (
 )
 from momentmix.cli.output import say, say_json
 from momentmix.errors import InputError
-from momentmix.findings.messages import in_shell
 from momentmix.wording import plural
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ def _summaries(
     from momentmix.tables.learning import learn
 
     rows = learn(read_options.open(paths), families, read_options.missing)
-    say(*(f"note: {in_shell(note)}" for note in rows.notes), err=True)
+    say(*(f"note: {note}" for note in rows.notes), err=True)
     schema, missing = rows.learned, read_options.missing
     read_options = replace(read_options, header=rows.sources[0].column_names is not None)
     left, right = (

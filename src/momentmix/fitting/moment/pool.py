@@ -19,13 +19,13 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
-from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.variances import fit_spread
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
+from momentmix.wording import NEED_ROWS
 
 ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
 PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
@@ -55,12 +55,8 @@ def select_and_polish(
     weights, means = select_means(plain, pool, noise, r)
     if not weights.size:
         raise DecompositionError(
-            Message(
-                f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use "
-                "more rows, fewer components, or ",
-                NEED_ROWS,
-                ".",
-            ),
+            f"the moments of {moments.n_rows} rows gave no candidate for {r} components. Use "
+            f"more rows, fewer components, or {NEED_ROWS}.",
             condition="independence-basis",
         )
     # No two features of one block: the covariances within blocks do not matter.

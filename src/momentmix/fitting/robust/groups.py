@@ -27,7 +27,6 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.findings.messages import Message
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
@@ -245,7 +244,7 @@ class _Numbers:
         joined: tuple[JoinedColumns, ...] = ()
         if self.joins:
             reasons = ["other rows give the groups again"] if number in self.instead else None
-            note, joined = Message(note, "; ", search.note(reasons)), search.joined()
+            note, joined = f"{note}; {search.note(reasons)}", search.joined()
         return Choice(number, note, chosen(trials, number), candidates, blocks, joined)
 
     def _search_around(self) -> None:

@@ -28,7 +28,6 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.law import Law
-from momentmix.findings.messages import Message, options
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
@@ -44,6 +43,7 @@ from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail
+from momentmix.wording import option
 
 _STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the same blocks
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
@@ -217,16 +217,16 @@ class BlockSearch:
             found.append(JoinedColumns(columns, reason, gain - p.n_components * n_pairs * log(n)))
         return tuple(found)
 
-    def note(self, why: list[str] | None = None) -> Message:
+    def note(self, why: list[str] | None = None) -> str:
         """Return the blocks that were joined, and why."""
         best, moments, compared = self.best, self.moments, []
         blocks = best.parameters.blocks
-        text = Message("no columns joined")
+        text = "no columns joined"
         full = Blocks.full(moments.n_features, moments.laws)
         if blocks == full and len(blocks.joined) == 1:
-            text = options(blocks="full")
+            text = option(blocks="full")
         elif blocks.joined:
-            text = options(blocks=[moments.columns_of(block) for block in blocks.joined])
+            text = option(blocks=[moments.columns_of(block) for block in blocks.joined])
         for name, other in {"diagonal": moments.alone, "full covariances": full}.items():
             rivals = [o.bic for o in self.eligible if o.parameters.blocks == other]
             if rivals and other != blocks:
@@ -234,7 +234,7 @@ class BlockSearch:
         reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
         if self.preferred is not None:
             reasons = ["left-out rows are predicted best"]
-        return Message(text, ": ", ", ".join(why or reasons))
+        return f"{text}: {', '.join(why or reasons)}"
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:

@@ -16,7 +16,6 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix.capacity.monomials import robust_rank
-from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.search import Candidate
@@ -43,6 +42,7 @@ from momentmix.fitting.robust.answers import (
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.progress import detail
+from momentmix.wording import option
 
 MOST_JOININGS = 8  # rounds of joining columns: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
@@ -239,7 +239,7 @@ def answer_without_rows(
     if not is_given:  # a generator of its own: the number does not depend on the seed
         context = replace(context, rng=np.random.default_rng(_SEED))
     search = _NumberSearch(moments, context, blocks)
-    why, tried = list[str | Message](), tuple[Trial, ...]()
+    why, tried = list[str](), tuple[Trial, ...]()
     with context.clock.stage("blocks" if is_given else "number of components"):
         if is_given:
             tested = search.join(int(n_components))
@@ -257,7 +257,7 @@ def answer_without_rows(
     note = "no columns joined: the test names none whose joining lowers the misfit"
     if joined:
         groups = [moments.columns_of(block) for block in found.joined]
-        note = Message(options(blocks=groups), ": found by the test of the moments")
+        note = f"{option(blocks=groups)}: found by the test of the moments"
     return replace(answer, notes=[*why, note, *answer.notes], tried=tried, joined=joined)
 
 

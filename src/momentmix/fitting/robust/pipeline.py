@@ -24,7 +24,6 @@ from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
 from momentmix.capacity.ranks import affordable_order, choose_order, usable_orders
 from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
-from momentmix.findings.messages import NEED_ROWS, Message
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
@@ -57,7 +56,7 @@ from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
-from momentmix.wording import plural, size_text
+from momentmix.wording import NEED_ROWS, plural, size_text
 
 Number = int | Literal["auto", "bic"]
 
@@ -284,11 +283,11 @@ def _check_capacity(
     d, order = moments.n_features, moments.order
     n_blocks = len(blocks.partition)
     if n_blocks < FEWEST_BLOCKS and n_components > 1 and not blocks.is_diagonal:
-        text = (
+        raise CapacityError(
             f"moments alone need at least three blocks to tell components apart; these are "
             f"{n_blocks} block{plural(n_blocks)} of {d} columns. Use smaller blocks, or "
+            f"{NEED_ROWS}."
         )
-        raise CapacityError(Message(text, NEED_ROWS, "."))
     most = robust_rank(d, order, blocks)
     if n_components <= most:
         return
@@ -300,12 +299,11 @@ def _check_capacity(
     kind = "features" if d == n_columns else "features that vary"
     if not blocks.is_diagonal:
         kind += f" in {n_blocks} blocks"
-    text = (
+    raise CapacityError(
         f"order={order} with {d} {kind} identifies at most {most} component"
         f"{'s' if most > 1 else ''} from moments alone; n_components={n_components} was asked. "
-        f"{cure} most {most}, or for any number "
+        f"{cure} most {most}, or for any number {NEED_ROWS}."
     )
-    raise CapacityError(Message(text, NEED_ROWS, "."))
 
 
 # -- back to the units of the data -----------------------------------------------------------------

@@ -33,7 +33,6 @@ from momentmix.families.column import Column
 from momentmix.families.family import FAMILIES, Family
 from momentmix.families.gaussian import LEAST_STEPS, MOST_FLOOR
 from momentmix.families.law import LEAST_VARIANCE
-from momentmix.findings.messages import Message, options
 from momentmix.fitting.conditions.standard_moments import StandardMoments, laws_without
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks
@@ -48,7 +47,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.tables.rows import Rows, proportional_places
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.wording import listed
+from momentmix.wording import listed, option
 
 _ROWS = 2000  # that are looked at: of as many, families that differ by 0.02 nats are told apart
 _FEWEST_ROWS = 50  # with fewer, all columns are numbers
@@ -109,9 +108,9 @@ def _note(found: Mapping[int, TakenAs], schema: Schema) -> str:
             f"{names} taken as {family.noun}: {family.name} predicts left-out cells "
             f"{' to '.join(gains)} nats better than gaussian"
         )
-    example = options(families={schema.columns[min(found)].name: Column.family})
+    example = option(families={schema.columns[min(found)].name: Column.family})
     taken = "it" if len(found) == 1 else ascii(schema.columns[min(found)].name)
-    return Message("; ".join(parts), " (", example, f" takes {taken} as a number)")
+    return f"{'; '.join(parts)}; {example} takes {taken} as a number"
 
 
 def choose_families(

@@ -13,7 +13,6 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
-from momentmix.findings.messages import Message, options
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.monitoring.shares.components import ComponentSets
 from momentmix.monitoring.shares.group_weights import (
@@ -37,7 +36,7 @@ from momentmix.summary.readings import flat_moments, readings_of_many
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
-from momentmix.wording import cut
+from momentmix.wording import cut, option
 
 _MOST_KEPT = 4_000_000  # sums of groups that are kept unpacked: about 100 megabytes
 _AT_ONCE = 256  # groups whose moments are read together; for more it takes no less time each
@@ -127,7 +126,7 @@ class Groups:
             try:
                 places = match_names(names, schema.column_names, "the model", others=True)
             except InputError as error:
-                raise InputError(Message(f"group {key_text(key)}: ", error.args[0])) from None
+                raise InputError(f"group {key_text(key)}: {error}") from None
         places = [places[j] for j in self._tracked.columns]
         if places == list(range(schema.n_columns)):
             return summary
@@ -154,13 +153,12 @@ class Groups:
                 ) from None
             for j, (known, column) in enumerate(zip(mixture.columns, found.columns, strict=True)):
                 if column.has_missing and not known.has_missing:
-                    text = (
+                    raise InputError(
                         f"group {key_text(own.key)} has missing cells in "
                         f"{column_label(j, mixture.feature_names)}, the model has none. Fit "
-                        "the model with "
+                        f"the model with {option(missing='model')} to all rows, or summarize with "
+                        'missing="drop".'
                     )
-                    drop = Message(" to all rows, or summarize with ", options(missing="drop"), ".")
-                    raise InputError(Message(text, options(missing="model"), drop))
         return found
 
     @property

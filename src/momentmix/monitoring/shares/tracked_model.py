@@ -17,7 +17,6 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.findings.messages import Message, options
 from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.record import load_fit
@@ -28,6 +27,7 @@ from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.schema import Schema
+from momentmix.wording import option
 
 # Rows for the information, and for each parameter: the inverse of a covariance of 20 rows for each
 # is too large by about 1 / 20.
@@ -84,11 +84,11 @@ class TrackedModel:
         lost = {j for j in joined if self.whole.columns[j].has_missing}
         kept = [j for j in range(self.whole.n_columns) if j not in lost]
         if not kept:
-            text = (
+            raise InputError(
                 "all columns of the model are joined and have missing cells, and the moments of "
                 "such columns do not identify shares. Fit without blocks, or with "
+                f"{option(missing='drop')}."
             )
-            raise InputError(Message(text, options(missing="drop"), "."))
         return kept
 
     @cached_property

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix.errors import InputError, ShardError
-from momentmix.findings.messages import Message, either
 from momentmix.summary.exact.exact_sums import (
     Reframed,
     absent_places,
@@ -41,6 +40,7 @@ from momentmix.summary.exact.totals import (
 )
 from momentmix.summary.layout import Layout
 from momentmix.tables.schema import Schema, joined, plain_schema
+from momentmix.wording import option
 
 T = TypeVar("T")
 
@@ -172,12 +172,11 @@ def check_alike(
 ) -> tuple[str, ...] | None:
     """Refuse layouts, names and schemas that cannot be combined; returns the common names."""
     if schemas == (None, None) and a.n_features != b.n_features:
-        text = f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
-        select = "Use select() to take the common ones"
         raise InputError(
-            Message(text, either(select, "Summarize the common ones (--columns)"), ".")
+            f"summaries must have the same features; got {a.n_features} and {b.n_features}. "
+            "Take the common ones: summarize them, columns= (--columns), or use select()."
         )
-    check_orders(a, b, ". Or pass --truncate")
+    check_orders(a, b)
     if left and right and left != right:
         raise InputError(names_differ(left, right))
     if schemas != (None, None):
@@ -188,35 +187,30 @@ def check_alike(
     return left or right
 
 
-def check_orders(a: Layout, b: Layout, shell: str = "") -> None:
-    """Refuse two orders; `shell` is another cure for the command."""
+def check_orders(a: Layout, b: Layout) -> None:
+    """Refuse two orders."""
     if (a.order, a.squared_order) != (b.order, b.squared_order):
         order, squared = min(a.order, b.order), min(a.squared_order, b.squared_order)
-        text = (
+        raise InputError(
             f"summaries must have the same orders; got order={a.order}, "
             f"squared_order={a.squared_order} and order={b.order}, "
-            f"squared_order={b.squared_order}. "
-        )
-        cut = f"Cut both with truncate({order}, {squared})"
-        raise InputError(
-            Message(text, either(cut, f"Summarize both with --order {order}{shell}"), ".")
+            f"squared_order={b.squared_order}. Cut both with truncate({order}, {squared}) "
+            f"(momentmix merge --truncate), or summarize both with {option(order=order)}."
         )
 
 
 def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
     """Describe the first difference of two lists of feature names, and the cure."""
     if sorted(expected) == sorted(given):
-        select = either(", or use select()", "")
-        cure = Message("They are the same names in another order: reorder the columns", select, ".")
+        cure = "They are the same names in another order: reorder the columns, or use select()."
     else:
-        cure = Message("Rename or select the columns.")
+        cure = "Rename or select the columns."
     first = next(
         (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
         min(len(expected), len(given)),
     )
     a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
-    text = f"feature names must agree; column {first} is {a} in one and {b} in the other. "
-    return Message(text, cure)
+    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
 
 
 def check_disjoint(left: frozenset[bytes], right: frozenset[bytes]) -> None:

@@ -24,7 +24,6 @@ from weakref import ref
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.cells import arrow_numbers
 from momentmix.tables.formats.copies import open_bytes, without_packing
 from momentmix.tables.formats.dialect import (
@@ -37,6 +36,7 @@ from momentmix.tables.formats.dialect import (
     kinds_of,
 )
 from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
+from momentmix.wording import option
 
 BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
@@ -85,12 +85,11 @@ class CsvFile(FileSource):
         self.first_line, self.n_columns = tuple(_stripped(fields)), len(fields)
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
         if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
-            text = (
+            raise InputError(
                 f"{self.name} seems to be separated by {others[0]!r}, not by {self.delimiter!r}. "
-                "Pass "
+                f"Pass {option(delimiter=others[0])}, and {option(decimal=',')} where numbers have "
+                "decimal commas."
             )
-            both = Message(options(delimiter=others[0]), ", and ", options(decimal=","))
-            raise InputError(Message(text, both, " where numbers have decimal commas."))
 
     def _decide_header(self, first: str, rows: list[list[str]], texts: list[str]) -> None:
         """Take the first line for names or for a row; know what the columns hold."""
@@ -105,12 +104,11 @@ class CsvFile(FileSource):
             place = f"the first line of {self.name}"
             header, self.header_note = judged(place, plain, others, quoted)
         elif header is None and is_row(names, rows, self._kinds, self.dialect):
-            text = (
+            raise InputError(
                 f"{self.name}: the first line has the names of the columns, and "
                 f"{', '.join(map(ascii, names[:5]))} look like a row. Write a line of names "
-                "before it, or pass "
+                f"before it, or pass {option(header=False)}."
             )
-            raise InputError(Message(text, options(header=False), "."))
         self.column_names, self.header_bytes, self.repeated = None, b"", b""
         if header is not None and not header:
             self._kinds = kinds_of([names, *rows], self.n_columns, self.dialect)
@@ -268,7 +266,7 @@ class CsvFile(FileSource):
                     )
                 for column, kind in asked:
                     if problem := self._problem(fields[column], kind, column):
-                        raise InputError(Message(f"{place}, {self.label(column)}", problem))
+                        raise InputError(f"{place}, {self.label(column)}{problem}")
 
     def _problem(self, field: str, kind: str, column: int) -> str:
         """Return the error of a field with its cure, or ""."""
@@ -276,27 +274,24 @@ class CsvFile(FileSource):
         if kind == "text" and _BAD_BYTE.search(field):
             return " is not UTF-8; convert it: iconv -t utf-8."
         if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
-            said = (
+            levels = option(families={key: ["false", "true", text]})
+            return (
                 f": {text[:60]!a} is no level of the column, which has 'false', 'true'. Correct "
-                "the cell, or list the levels as text: "
+                f"the cell, or list the levels as text: {levels}."
             )
-            return Message(said, options(families={key: ["false", "true", text]}), ".")
         if kind != "number" or self.dialect.number(text) is not None:
             return ""
         cures = self.dialect.cures(text)
         said = f": {text[:60]!a} is not a number."
         if cures:
             it = " If it " if len(cures) > 1 else " It "
-            return Message(said, *(part for cure in cures for part in (it, cure, ".")))
-        return Message(
-            said,
-            " Repair the line; name the text in ",
-            keyword("na_values"),
-            " if it stands for a missing cell; leave the column out with ",
-            options(exclude=...),
-            "; or take it as categories: ",
-            options(families={key: "categorical"}),
-            ", or a list of the levels as text where the first rows hold numbers only.",
+            return said + "".join(f"{it}{cure}." for cure in cures)
+        categorical = option(families={key: "categorical"})
+        return (
+            f"{said} Repair the line; name the text in {option(na_values=...)} if it stands for a "
+            f"missing cell; leave the column out with {option(exclude=...)}; or take it as "
+            f"categories: {categorical}, or a list of the levels as text where the first rows hold "
+            "numbers only."
         )
 
 

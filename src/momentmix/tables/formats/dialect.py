@@ -10,8 +10,8 @@ from functools import cached_property
 from typing import Any
 
 from momentmix.errors import InputError
-from momentmix.findings.messages import Message, keyword, options
 from momentmix.tables.source import NO_CELL, NUMBER, Kind
+from momentmix.wording import option
 
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
@@ -54,9 +54,10 @@ class Dialect:
             if getattr(self, name) is not None or name == "decimal":
                 _check_character(name, getattr(self, name))
         if self.decimal == (self.delimiter or ","):
-            text = f"delimiter and decimal must differ; both are {self.decimal!r}. Pass what "
-            semicolon = options(delimiter=";")
-            raise InputError(Message(text + "separates the fields, such as ", semicolon, "."))
+            raise InputError(
+                f"delimiter and decimal must differ; both are {self.decimal!r}. Pass what "
+                f"separates the fields, such as {option(delimiter=';')}."
+            )
 
     @cached_property
     def nulls(self) -> tuple[str, ...]:
@@ -100,20 +101,17 @@ class Dialect:
         except ArrowInvalid:  # of other digits than 0 to 9
             return array([None if x is None else float(x) for x in text.to_pylist()], float64())
 
-    def cures(self, text: str) -> list[Message]:
+    def cures(self, text: str) -> list[str]:
         """In words, what else the field could be, and what would make it a number."""
         cures, decimal = [], "," if self.decimal == "." else "."
         if replace(self, delimiter="\t", decimal=decimal).number(text) is not None:
-            separate = Message()
-            if decimal == (self.delimiter or ","):
-                said = ", and have the fields separated by another character: "
-                separate = Message(said, options(delimiter=";"))
             kind = "comma" if decimal == "," else "point"
-            cures.append(
-                Message(f"has a decimal {kind}: pass ", options(decimal=decimal), separate)
-            )
+            cure = f"has a decimal {kind}: pass {option(decimal=decimal)}"
+            if decimal == (self.delimiter or ","):
+                cure += f", and have the fields separated by another: {option(delimiter=';')}"
+            cures.append(cure)
         if grouped := _GROUPED.fullmatch(text):
-            cures.append(Message(f"has {grouped[1]!a} between thousands: write it without"))
+            cures.append(f"has {grouped[1]!a} between thousands: write it without")
         return cures
 
 
@@ -128,8 +126,9 @@ def _check_character(name: str, value: Any) -> None:
         wanted = "not be a digit, a letter or a sign"
     else:
         return
-    text = f" must {wanted}; got {value!a}. Pass another, or replace it in the file."
-    raise InputError(Message(keyword(name), text))
+    raise InputError(
+        f"{name} must {wanted}; got {value!a}. Pass another, or replace it in the file."
+    )
 
 
 def kinds_of(rows: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:
@@ -180,8 +179,8 @@ def judged(
         return False, None
     listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
     taken, other = _WAYS if is_header else _WAYS[::-1]
-    text, option = f"{place} is taken for {taken} ({listed}); ", options(header=not is_header)
-    return is_header, Message(text, option, f" reads it as {other}")
+    cure = option(header=not is_header)
+    return is_header, f"{place} is taken for {taken} ({listed}); {cure} reads it as {other}"
 
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:

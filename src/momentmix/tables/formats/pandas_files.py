@@ -6,9 +6,9 @@ import os
 from typing import Any
 
 from momentmix.errors import InputError, needed
-from momentmix.findings.messages import Message, options
 from momentmix.tables.formats.dialect import Dialect
 from momentmix.tables.formats.memory import MemoryTable
+from momentmix.wording import option
 
 
 def read_excel(path: str | os.PathLike[str], dialect: Dialect) -> MemoryTable:
@@ -19,8 +19,10 @@ def read_excel(path: str | os.PathLike[str], dialect: Dialect) -> MemoryTable:
     frame = frame.dropna(how="all")
     first = list(frame.iloc[0]) if len(frame) else []
     if dialect.header is None and all(isinstance(x, int | float) and x == x for x in first):
-        text = f"{path}: the first row holds no text; say whether it names the columns: "
-        raise InputError(Message(text, options(header=True), " or ", options(header=False), "."))
+        raise InputError(
+            f"{path}: the first row holds no text; say whether it names the columns: "
+            f"{option(header=True)} or {option(header=False)}."
+        )
     if dialect.header is not False:
         frame = frame.iloc[1:].set_axis(["" if x != x else str(x).strip() for x in first], axis=1)
     return _table(frame.infer_objects(), path)

@@ -412,5 +412,4 @@ def test_findings_come_back_from_a_file_as_data(tmp_path):
     result.save(tmp_path / "model.json")
     findings = load_fit(tmp_path / "model.json")[1].certificate.findings
     assert findings[0] == shape
-    assert findings[0].code == "families={0: 'log'}, missing='drop'"
     assert findings[1].text == WARNING.text

@@ -81,7 +81,7 @@ def test_blocks_are_found_by_bic(case):
     _, rows, _ = case
     result = mm.fit(rows, 3, blocks="auto", random_state=0)
     assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
-    assert any("blocks=[[0, 1, 2], [3, 4]]: least BIC" in note for note in result.notes)
+    assert any("(--blocks '0,1,2;3,4'): least BIC" in note for note in result.notes)
     assert [block.columns for block in result.joined] == [(0, 1, 2), (3, 4)]
     assert {block.reason for block in result.joined} == {JoinReason.BIC}
     # The shares of rows hardly change: the gains add up to that of the fit over a diagonal one.

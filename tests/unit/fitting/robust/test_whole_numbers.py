@@ -38,7 +38,8 @@ def test_counts_are_found_and_measurements_stay_numbers(tmp_path):
     assert families_of(result) == ["poisson", "gaussian", "gaussian", "gaussian"]
     (note,) = result.notes
     assert note.startswith("'visits' taken as counts: poisson predicts left-out cells 0.0")
-    assert note.endswith("(families={'visits': 'gaussian'} takes it as a number)")
+    families = 'families={"visits": "gaussian"} (--families visits=gaussian)'
+    assert note.endswith(f"; {families} takes it as a number")
     assert result.summary.schema is None  # sums of counts and of numbers are the same
     result.mixture.save(tmp_path / "model.json")
     loaded = mm.Mixture.load(tmp_path / "model.json")
