@@ -1,135 +1,17 @@
-"""Rules of the house: data flows one way, and the public names are real."""
+"""Rules of the house: names are real, and mean one thing."""
 
 import ast
 import subprocess
 import sys
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
 import pytest
+from unit.test_import_order import MODULES
 
 import momentmix
 
 SOURCE = Path(momentmix.__file__).parent
-
-# A module may import from its own entry and from every line before it. An entry holds the modules
-# that begin with it and are named by no longer entry: `summary.layout` lies below `summary`.
-LAYERS = [
-    {"errors", "_typing", "native", "wording"},
-    {"atomic_file", "findings", "html", "index_sets", "progress"},
-    {"parallel", "json_fields"},
-    {"arrays", "tables.formats.digests", "tables.names"},
-    {"families", "capacity"},
-    {"tables.source"},
-    {"tables.formats.dialect", "tables.selection"},
-    {"tables.cells"},
-    {"tables.guessing", "tables.validation"},
-    {"tables.encoding", "tables.formats.memory"},
-    {"tables.formats", "tables.schema"},
-    {"tables.rows"},
-    {"tables.table_rows"},
-    {"tables"},
-    {"tensor"},
-    {"mixture", "summary.layout"},
-    {"summary.kernels"},
-    {"summary"},
-    {"cube"},
-    {"fitting.conditions"},
-    {"fitting.context", "fitting.em"},
-    {"fitting.inference"},
-    {"fitting.moment"},
-    {"fitting.data", "fitting.outcome", "fitting.record", "fitting.result"},
-    {"fitting.paper", "fitting.robust"},
-    {"fitting"},
-    {"engines"},
-    {"estimators", "dask"},
-    {"monitoring"},
-    {"displays"},
-    {"reporting", "reproduce", "datasets"},
-    {"cli"},
-    {"__main__"},
-]
-ENTRIES = {name: height for height, names in enumerate(LAYERS) for name in names}
-
-
-def entry_of(module):
-    """Longest entry that a module's dotted name begins with."""
-    parts = module.split(".")
-    for size in range(len(parts), 0, -1):
-        if ".".join(parts[:size]) in ENTRIES:
-            return ".".join(parts[:size])
-    raise AssertionError(f"{module} is in no layer; add it where it belongs")
-
-
-def module_of(path):
-    parts = path.relative_to(SOURCE).with_suffix("").parts
-    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
-
-
-MODULES = {module_of(path): path for path in SOURCE.rglob("*.py")}
-
-
-@cache
-def tree_of(path):
-    return ast.parse(path.read_text(encoding="utf-8"))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _trees_are_forgotten():
-    """Millions of objects: with them each collection of garbage takes a second."""
-    yield
-    tree_of.cache_clear()
-
-
-@cache
-def imports_of(path):
-    """Modules of this package that a file imports, wherever the line stands in it."""
-    return list(_imports(tree_of(path)))
-
-
-def _imports(tree):
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "momentmix":
-            base = node.module.partition(".")[2]
-            for alias in node.names:
-                inner = f"{base}.{alias.name}" if base else alias.name
-                yield inner if inner in MODULES else base
-        elif isinstance(node, ast.Import):
-            yield from (a.name[10:] for a in node.names if a.name.startswith("momentmix."))
-
-
-def upward(module, imports):
-    """Imports that do not lie below a module, or beside it in its own package."""
-
-    def allowed(target):
-        height = ENTRIES[entry_of(target)] - ENTRIES[entry_of(module)]
-        return height < 0 or (height == 0 and target.split(".")[0] == module.split(".")[0])
-
-    return [target for target in imports if target and not allowed(target)]
-
-
-def test_no_import_points_upwards():
-    assert len(MODULES) > 50
-    for module, path in MODULES.items():
-        if module:
-            assert not upward(module, imports_of(path)), module
-
-
-def test_an_upward_import_would_be_found():
-    assert upward("summary.layout", ["summary.summary"]) == ["summary.summary"]
-    assert upward("tables.source", ["tables.opening"]) == ["tables.opening"]
-    assert upward("tables.names", ["tables.source"]) == ["tables.source"]
-    assert upward("fitting.em.starts", ["fitting.moment.polish"]) == ["fitting.moment.polish"]
-    assert not upward("fitting.moment.polish", ["fitting.em.starts", "fitting.moment.selection"])
-
-
-def test_the_papers_tables_are_no_part_of_the_library():
-    def uses(path):
-        return any(target.split(".")[0] == "reproduce" for target in imports_of(path))
-
-    users = {module for module, path in MODULES.items() if uses(path)}
-    assert {module for module in users if not module.startswith("reproduce")} == {"cli.reproduce"}
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["reproduce", "--help"]])
@@ -146,7 +28,7 @@ def test_the_papers_tables_are_loaded_only_to_make_them(arguments):
 def test_a_name_of_a_class_means_one_thing():
     names = Counter(
         node.name
-        for path in MODULES.values()
+        for path in SOURCE.rglob("*.py")
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.ClassDef)
     )
@@ -163,7 +45,7 @@ def test_public_names_exist_and_nothing_else_is_public():
 
 def names_of(path):
     """What a module defines or imports, in whatever branch."""
-    for node in ast.walk(tree_of(path)):
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.FunctionDef | ast.ClassDef):
             yield node.name
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
