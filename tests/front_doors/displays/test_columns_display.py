@@ -108,7 +108,7 @@ def test_a_summary_shows_mean_and_deviation(truth, rows):
     for j in (3, 4):
         np.testing.assert_allclose(display.marginals[j].shares, whole.marginals[j].shares)
         assert display.marginals[j].missing == pytest.approx(whole.marginals[j].missing)
-    with pytest.raises(InputError, match="Use the summary that it was fitted to"):
+    with pytest.raises(InputError, match="Give the data that it was fitted to"):
         ColumnsDisplay.from_estimator(truth, mm.summarize(np.ones((9, 3)), 2))
 
 
