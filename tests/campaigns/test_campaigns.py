@@ -13,7 +13,6 @@ from campaigns.merge_trees import merge_trees
 from campaigns.mutated_files import flips, summary_mutations
 from campaigns.offsets import extremes, offsets
 from campaigns.random_fits import random_fits
-from campaigns.reshifts import reshifts
 from campaigns.saving import power_losses, write_errors
 from campaigns.wrong_models import untrustworthy_fits
 
@@ -25,7 +24,6 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     merge_trees: (10_000, 100),
     offsets: (10_000, 100),
     extremes: (5_000, 250),
-    reshifts: (10_000, 100),
     write_errors: (80, 8),
     power_losses: (100_000, 5_000),
     forgetting: (2_000, 100),

@@ -12,7 +12,6 @@ import momentmix as mm
 from momentmix import progress
 from momentmix.cli import cli
 from momentmix.errors import InputTypeError
-from momentmix.parallel import read_ahead
 
 
 class Terminal(io.StringIO):
@@ -157,21 +156,6 @@ def test_the_first_pass_of_text_counts_its_bytes(packing, tmp_path, rows, termin
     assert screen(terminal.getvalue()) == ""
 
 
-def test_rows_without_a_total_are_counted_too(rows, terminal):
-    mm.summarize(iter([rows, rows]), 2)
-    assert frames(terminal)[-1].startswith("Summarizing: 4.00k rows [")
-
-
-def test_a_second_pass_knows_the_total(tmp_path, rows, terminal):
-    np.savetxt(tmp_path / "a.csv", rows, delimiter=",")
-    source = mm.open_rows(tmp_path / "a.csv", block_rows=300)
-    with progress.step("Reading"):
-        for unit in ("B/s", "rows/s"):
-            assert len(list(source.blocks())) > 3
-            assert frames(terminal)[-1].startswith("Reading: 100%|")
-            assert unit in frames(terminal)[-1]
-
-
 def test_stages_and_passes_of_a_fit_are_shown(rows, terminal):
     result = mm.fit(rows, 2, random_state=0)
     shown = " ".join(frames(terminal))
@@ -202,16 +186,6 @@ def test_one_bar_at_a_time(terminal, rows):
         progress.tell("certificate")
     assert frames(terminal)[-1].startswith("Fitting: certificate [")
     assert "Summarizing" not in terminal.getvalue()
-
-
-def test_rows_that_a_thread_of_ours_reads_count(terminal):
-    def items():
-        progress.row_counter(3)(3)
-        yield 1
-
-    with progress.step("Predicting"):
-        assert list(read_ahead(items())) == [1]
-    assert "3.00/3.00" in frames(terminal)[-1]
 
 
 def test_a_line_of_others_has_a_line_of_its_own(terminal):
