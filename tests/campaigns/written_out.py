@@ -1,12 +1,8 @@
 """The moments of a layout, one product at a time, from their description alone."""
 
 from itertools import combinations
-from math import prod
 
 import numpy as np
-
-from momentmix.summary.exact.digit_sums import QUANTUM_BITS
-from momentmix.summary.exact.exact_sums import ExactSums
 
 
 def monomials(section, d):
@@ -35,10 +31,3 @@ def written_out(layout, points, weights):
         products = [points[:, list(s)].prod(axis=1) for s in monomials(section, layout.n_features)]
         flat[section.place] = [(weights * product).sum() for product in products]
     return flat
-
-
-def exact_sums(layout, points):
-    """Sums of products of whole numbers or fractions, in quanta."""
-    products = [s for section in layout.sections for s in monomials(section, layout.n_features)]
-    sums = [sum(prod(point[i] for i in s) for point in points) for s in products]
-    return ExactSums(layout, None, np.array(sums, dtype=object) * 2**QUANTUM_BITS)
