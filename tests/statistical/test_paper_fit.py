@@ -5,9 +5,9 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
-from momentmix.fitting.paper import fit_by_paper
 from momentmix.mixture.matching import clustering_accuracy, match_components
-from momentmix.reproduce.experiments import law_of_section_6
+from momentmix.paper.experiments import law_of_section_6
+from momentmix.paper.gaussian_mixture import fit_by_paper
 
 
 def fit_errors(n_rows, seeds):

@@ -47,7 +47,7 @@ def reproduce_command(
     (stability); parameters from exact moments (recovery).
     """
     from momentmix.json_fields import format_strict
-    from momentmix.reproduce.tables import TABLES, RunOptions, format_row
+    from momentmix.paper.reproduce import TABLES, RunOptions, format_row
 
     if target.path is not None:
         target.check((), "give a file to --output; --json prints the figures.")

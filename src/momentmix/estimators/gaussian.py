@@ -9,12 +9,12 @@ from sklearn.utils.validation import check_array, validate_data
 
 from momentmix._typing import Float
 from momentmix.arrays import is_tensor
-from momentmix.capacity.ranks import choose_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
 from momentmix.fitting.api import FitOptions, begin_fit
 from momentmix.fitting.data import known_blocks
 from momentmix.mixture.mixture import Mixture
+from momentmix.paper.ranks import choose_order
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn
 from momentmix.tables.opening import Reading

@@ -23,11 +23,11 @@ from momentmix.fitting.data import (
     table_of,
 )
 from momentmix.fitting.em.starts import Start
-from momentmix.fitting.paper import fit_by_paper
 from momentmix.fitting.remedies import dict_of, with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
+from momentmix.paper.gaussian_mixture import fit_by_paper
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.tables.learning import Families

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, check_count
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.summary import readings
 from momentmix.summary.exact.combining import combine
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
@@ -27,7 +28,6 @@ from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.reduction import rearranged
 from momentmix.tables.schema import Schema
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text
 
 _DIGIT_BYTES = 3 * 5 * 8  # five digits of eight bytes, their copy in an update, a lane of them

@@ -25,7 +25,7 @@ from math import inf, log, nan
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity.monomials import robust_rank
+from momentmix.capacity import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments

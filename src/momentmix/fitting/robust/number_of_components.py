@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.capacity.monomials import robust_rank
+from momentmix.capacity import robust_rank
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.search import Candidate

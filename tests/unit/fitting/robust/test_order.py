@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.capacity.monomials import robust_rank
-from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
+from momentmix.capacity import robust_rank
 from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.paper import fit_by_paper
+from momentmix.paper.gaussian_mixture import fit_by_paper
+from momentmix.paper.ranks import affordable_order, choose_order, usual_order
 
 
 @pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])

@@ -22,13 +22,13 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import DecompositionError, FitWarning, check_count, warn_caller
+from momentmix.paper.coefficients import nearest_real
+from momentmix.paper.decompose import LARGE, attempts, default_orders
+from momentmix.paper.gauss_newton import fit_powers
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.paper.power_search import losses, noise_peak, search_powers
+from momentmix.paper.results import Decomposition, Diagnostics, failure
 from momentmix.parallel import one_thread_below
-from momentmix.tensor.coefficients import nearest_real
-from momentmix.tensor.decompose import LARGE, attempts, default_orders
-from momentmix.tensor.gauss_newton import fit_powers
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
-from momentmix.tensor.power_search import losses, noise_peak, search_powers
-from momentmix.tensor.results import Decomposition, Diagnostics, failure
 
 _ORDERS = 2  # of the coordinates, by default
 _NEAR = 0.3  # residual from which a start is of no more use than none

@@ -20,7 +20,6 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Array, Int
-from momentmix.capacity.ranks import Split, best_split, largest_rank, smallest_order
 from momentmix.errors import (
     CapacityError,
     DecompositionError,
@@ -31,18 +30,19 @@ from momentmix.errors import (
     warn_caller,
 )
 from momentmix.index_sets import colex_rank, sets_without
-from momentmix.parallel import few_threads, map_in_order, one_thread_below, usable_cores
-from momentmix.tensor.coefficients import finish, lower_coordinates, solve_weights
-from momentmix.tensor.gauss_newton import fit_powers
-from momentmix.tensor.generating import (
+from momentmix.paper.coefficients import finish, lower_coordinates, solve_weights
+from momentmix.paper.gauss_newton import fit_powers
+from momentmix.paper.generating import (
     choose_basis,
     common_eigenvalues,
     eigenvalues_from_few,
     multiplication_matrices,
     sub_tensors,
 )
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
-from momentmix.tensor.results import Decomposition, Diagnostics, failure
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.paper.ranks import Split, best_split, largest_rank, smallest_order
+from momentmix.paper.results import Decomposition, Diagnostics, failure
+from momentmix.parallel import few_threads, map_in_order, one_thread_below, usable_cores
 
 _EPS = float(np.finfo(float).eps)
 _FAR = 0.1  # residual that no exact tensor of the rank leaves

@@ -33,10 +33,10 @@ from scipy import linalg
 from scipy.linalg import lapack
 
 from momentmix._typing import Array, Int
-from momentmix.capacity.ranks import Split
 from momentmix.index_sets import binomials, colex_rank, index_sets
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.paper.ranks import Split
 from momentmix.parallel import map_in_order
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 
 _EPS = float(np.finfo(float).eps)
 _GATHER = 1 << 19  # ranks computed at a time, so that a gather takes about 10 MB

@@ -2,12 +2,12 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-import momentmix.tensor.decompose as decompose_module
+import momentmix.paper.decompose as decompose_module
 from momentmix import IncompleteSymmetricTensor, largest_rank
 from momentmix.errors import CapacityError, DecompositionError, InputError, InputTypeError
 from momentmix.mixture.matching import largest_factor_error
-from momentmix.tensor.coefficients import nearest_real, solve_weights
-from momentmix.tensor.decompose import default_directions, default_orders
+from momentmix.paper.coefficients import nearest_real, solve_weights
+from momentmix.paper.decompose import default_directions, default_orders
 
 
 def random_factors(seed, rank, d, kind="real"):

@@ -36,7 +36,6 @@ import numpy as np
 from scipy.optimize import nnls
 
 from momentmix._typing import Array
-from momentmix.capacity.ranks import best_split, check_order, choose_order, largest_rank
 from momentmix.errors import FitWarning, InputError, check_count, warn_caller
 from momentmix.fitting.context import Clock
 from momentmix.fitting.data import moments_of, rows_of, summary_of
@@ -49,11 +48,12 @@ from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.mixture.separation import separation_of
+from momentmix.paper.approximate import Approximation, best_powers
+from momentmix.paper.gauss_newton import PowerFit, fit_weighted_powers
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.paper.ranks import best_split, check_order, choose_order, largest_rank
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
-from momentmix.tensor.approximate import Approximation, best_powers
-from momentmix.tensor.gauss_newton import PowerFit, fit_weighted_powers
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 
 _LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
 _FLOOR = 0.1  # of the variance within components

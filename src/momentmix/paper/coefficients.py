@@ -28,10 +28,9 @@ import numpy as np
 from scipy import linalg
 
 from momentmix._typing import Array
-from momentmix.capacity.ranks import Split
 from momentmix.index_sets import monomials
-from momentmix.tensor.generating import SubTensors, coordinate_ratios, scaled_least_squares
-from momentmix.tensor.incomplete_tensor import (
+from momentmix.paper.generating import SubTensors, coordinate_ratios, scaled_least_squares
+from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     elementary_symmetric,
     power_inner_products,
@@ -39,7 +38,8 @@ from momentmix.tensor.incomplete_tensor import (
     project_remainder,
     remainder_squares,
 )
-from momentmix.tensor.results import Decomposition, Diagnostics
+from momentmix.paper.ranks import Split
+from momentmix.paper.results import Decomposition, Diagnostics
 
 _PROJECTIONS = 3  # at most; one is enough after a good start, two after none
 _LOST = 1e-6  # ratio of two squared norms below which their difference would lose digits

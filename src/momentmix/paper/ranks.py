@@ -25,7 +25,7 @@ from itertools import takewhile
 from math import comb
 from typing import Literal, NamedTuple
 
-from momentmix.capacity.monomials import (
+from momentmix.capacity import (
     Groups,
     check_blocks,
     count_monomials,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from momentmix._typing import Array
-from momentmix.capacity.ranks import Split
 from momentmix.errors import DecompositionError
-from momentmix.tensor.generating import sub_tensors
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.paper.generating import sub_tensors
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.paper.ranks import Split
 
 
 @dataclass(frozen=True)

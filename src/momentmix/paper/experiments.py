@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity.ranks import largest_rank
 from momentmix.errors import MomentmixError
-from momentmix.fitting.paper import fit_by_paper, learn_mixture
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
 from momentmix.mixture.mixture import DiagonalMixture
-from momentmix.tensor.approximate import best_powers
-from momentmix.tensor.decompose import decompose
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.paper.approximate import best_powers
+from momentmix.paper.decompose import decompose
+from momentmix.paper.gaussian_mixture import fit_by_paper, learn_mixture
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.paper.ranks import largest_rank
 
 Instance = dict[str, Any]
 RELATIVE_NOISE = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)

@@ -26,14 +26,14 @@ from scipy import linalg
 from scipy.sparse.linalg import LinearOperator, cg
 
 from momentmix._typing import Array
-from momentmix.tensor.incomplete_tensor import (
+from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract,
     contract_gradient,
     power_derivative,
     power_sum,
 )
-from momentmix.tensor.normal_matrix import normal_matrix, vector_block
+from momentmix.paper.normal_matrix import normal_matrix, vector_block
 
 _LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (2.3 GB at this size)
 _LARGE_LOOSE = 500  # the same for steps far from the minimum

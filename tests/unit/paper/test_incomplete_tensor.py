@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from momentmix import IncompleteSymmetricTensor
 from momentmix.errors import InputError, InputTypeError
-from momentmix.tensor.incomplete_tensor import (
+from momentmix.paper.incomplete_tensor import (
     contract,
     contract_gradient,
     elementary_symmetric,
@@ -20,7 +20,7 @@ from momentmix.tensor.incomplete_tensor import (
     project_remainder,
     remainder_squares,
 )
-from momentmix.tensor.normal_matrix import leave_one_out, normal_matrix
+from momentmix.paper.normal_matrix import leave_one_out, normal_matrix
 
 SHAPES = [(3, 1), (5, 2), (6, 3), (6, 4), (7, 5), (5, 5)]
 

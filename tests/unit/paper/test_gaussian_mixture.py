@@ -4,9 +4,9 @@ import pytest
 import momentmix as mm
 from momentmix import DiagonalMixture, largest_rank
 from momentmix.errors import FitWarning
-from momentmix.fitting.paper import fit_by_paper, learn_mixture, weight_order
 from momentmix.mixture.matching import parameter_errors
-from momentmix.reproduce.experiments import PerturbedMoments, law_of_section_6
+from momentmix.paper.experiments import PerturbedMoments, law_of_section_6
+from momentmix.paper.gaussian_mixture import fit_by_paper, learn_mixture, weight_order
 
 
 @pytest.mark.parametrize("order", [3, 4, 5, 6])

@@ -24,15 +24,15 @@ import numpy as np
 from scipy import linalg
 
 from momentmix._typing import Array, Float, Int
-from momentmix.tensor.gauss_newton import fit_powers
-from momentmix.tensor.incomplete_tensor import (
+from momentmix.paper.gauss_newton import fit_powers
+from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract_gradient,
     elementary_symmetric,
     power_inner_products,
     power_sum,
 )
-from momentmix.tensor.normal_matrix import leave_one_out
+from momentmix.paper.normal_matrix import leave_one_out
 
 _POWER_STEPS = 12
 _SPARE_STARTS = 20  # besides two for each factor that is missing

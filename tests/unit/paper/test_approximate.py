@@ -8,10 +8,9 @@ import momentmix as mm
 from momentmix import DiagonalMixture, IncompleteSymmetricTensor, largest_rank
 from momentmix.errors import FitWarning
 from momentmix.mixture.matching import largest_factor_error
-from momentmix.reproduce import experiments
-from momentmix.tensor import gauss_newton
-from momentmix.tensor.gauss_newton import fit_powers, fit_weighted_powers
-from momentmix.tensor.incomplete_tensor import power_sum
+from momentmix.paper import experiments, gauss_newton
+from momentmix.paper.gauss_newton import fit_powers, fit_weighted_powers
+from momentmix.paper.incomplete_tensor import power_sum
 
 
 @pytest.mark.parametrize("order", [3, 4, 5, 6])

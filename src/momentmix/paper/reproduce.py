@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.capacity.ranks import largest_rank
+from momentmix.paper import experiments as ex
+from momentmix.paper.ranks import largest_rank
 from momentmix.parallel import few_threads
 from momentmix.progress import counting
-from momentmix.reproduce import experiments as ex
 
 Row = dict[str, Any]
 
@@ -52,7 +52,7 @@ class PaperTable:
 @cache
 def printed() -> dict[str, list[Row]]:
     """Return the figures that the paper prints, by table."""
-    text = files("momentmix.reproduce").joinpath("printed_figures.json").read_text(encoding="utf-8")
+    text = files("momentmix.paper").joinpath("printed_figures.json").read_text(encoding="utf-8")
     tables: dict[str, list[Row]] = json.loads(text)
     return tables
 

@@ -11,10 +11,11 @@ from momentmix import (
     smallest_order,
     summarize,
 )
-from momentmix.capacity import monomials, ranks
-from momentmix.capacity.ranks import best_split, choose_order, splits
+from momentmix import capacity as monomials
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import index_sets
+from momentmix.paper import ranks
+from momentmix.paper.ranks import best_split, choose_order, splits
 from momentmix.summary.layout import Layout
 
 
