@@ -34,13 +34,13 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 import momentmix as mm
+from momentmix.capacity import choose_order
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em import em
 from momentmix.mixture.gaussian import m_step
 from momentmix.mixture.matching import largest_factor_error
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
-from momentmix.paper.ranks import choose_order
 from momentmix.tables.rows import ArrayRows
 
 ALLOWANCE = 0.005  # nats a row below the best

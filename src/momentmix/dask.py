@@ -25,13 +25,13 @@ except ImportError as error:
         "pip install momentmix[dask]"
     ) from None
 
+from momentmix.capacity import usual_order
 from momentmix.engines.dask_opening import open_at_random, open_collection, whole_rows
 from momentmix.engines.dask_rows import DaskRows, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.fitting import api as local
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
-from momentmix.paper.ranks import usual_order
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, rows_to_predict

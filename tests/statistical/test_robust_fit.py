@@ -12,6 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
+from momentmix.capacity import choose_order
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import objectives, run_batch
 from momentmix.fitting.inference.over_identification import check_conditions
@@ -19,7 +20,6 @@ from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, VariancePrior
-from momentmix.paper.ranks import choose_order
 
 
 def unit_scale(r, d, seed):

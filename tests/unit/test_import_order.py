@@ -33,7 +33,6 @@ VIOLATIONS = {
     ("cube", "html.notebook"): "tables in notebooks",
     ("monitoring", "html.notebook"): "tables in notebooks",
     ("fitting", "html.notebook"): "tables in notebooks",
-    ("fitting", "paper.gaussian_mixture"): "method='paper' is an option of fit",
     ("fitting", "findings.finding"): "a fit makes its findings with their sentences",
     ("fitting", "findings.fit_sentences"): "a fit makes its findings with their sentences",
     ("fitting", "findings.remedy"): "remedies are tried by fits",

@@ -42,7 +42,7 @@ _INSTEAD = {
     "sample": "in Python, Mixture.sample draws rows",
     "plot": "report draws pictures; in Python, momentmix.displays",
     "plan": "in Python, smallest_order says which order identifies a number of components",
-    "--method": 'in Python, fit(method="paper")',
+    "--method": "in Python, momentmix.paper.fit is Algorithm 5.1",
     "--order": "summarize --order, and fit the summary",
     "--refine": "summarize, and fit the summary: that is a fit from moments alone",
     "--remedies": 'in Python, mm.fit(..., remedies="try") tries what the findings suggest',

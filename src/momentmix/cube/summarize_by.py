@@ -12,11 +12,11 @@ from functools import partial
 from itertools import islice
 from typing import Any
 
+from momentmix.capacity import usual_order
 from momentmix.cube.cube import SummaryCube
 from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
 from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.errors import InputError, check_count
-from momentmix.paper.ranks import usual_order
 from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
 from momentmix.summary.parts import origin_of, read_parts

@@ -27,7 +27,6 @@ from momentmix.fitting.remedies import dict_of, with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
-from momentmix.paper.gaussian_mixture import fit_by_paper
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.tables.learning import Families
@@ -40,6 +39,7 @@ Auto = Literal["auto"]
 Number = int | Literal["auto", "bic"]
 
 _INSTEAD = {
+    "method": "momentmix.paper.fit is Algorithm 5.1 of the paper.",
     "order": "Summarize the rows, mm.summarize(data, order=4), and fit the summary.",
     "refine": "To fit moments alone, summarize the rows, and fit the summary.",
     "variance_floor": "A prior keeps variances away from zero.",
@@ -55,7 +55,6 @@ class FitOptions:
     """Keywords of `fit`; those that say how a table is read are one, `reading`."""
 
     n_components: Number = "auto"
-    method: Literal["robust", "paper"] = "robust"
     blocks: AskedBlocks = None
     families: Families = None
     missing: Missing = "error"
@@ -74,7 +73,6 @@ def fit(
     data: Any,
     n_components: Number = "auto",
     *,
-    method: Literal["robust", "paper"] = "robust",
     blocks: AskedBlocks = None,
     families: Families = None,
     missing: Missing = "error",
@@ -113,9 +111,6 @@ def fit(
         a larger number has a lower BIC. "bic" with rows: the number of least BIC, for densities.
         From a summary, both: the smallest number whose moments the test accepts, else the elbow of
         the effect size. `FitResult.tried` lists what was tried.
-    method : {"robust", "paper"}
-        "paper" is Algorithm 5.1 of the paper, which on samples puts many variances at zero; they
-        are raised to a tenth of the variance within components.
     blocks : None, "auto", "diag", "full" or list of lists of int or str
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. "diag": diagonal covariances. "auto" joins columns where it
@@ -231,8 +226,6 @@ def _known(known: dict[str, Any], data: Any) -> dict[str, Any] | None:
 def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
     """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
     n_components, blocks = asked.n_components, asked.blocks
-    if asked.method not in ("robust", "paper"):
-        raise InputError(f'method must be "robust" or "paper"; got {asked.method!r}.')
     if not (isinstance(n_components, str) and n_components in ("auto", "bic")):
         try:
             n_components = check_count("n_components", n_components, 1)
@@ -245,28 +238,15 @@ def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
     with step("Fitting", _asked(asked.progress)):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
-        word, is_paper = block_word(blocks), asked.method == "paper"
-        if is_paper and blocks is not None and word != "diag":
-            raise InputError('method="paper" has diagonal covariances only; got blocks.')
+        word = block_word(blocks)
         tell("reading rows")
         table = table_of(data, asked.families, asked.missing, asked.reading, asked.sample_weight)
         has_rows = not isinstance(table.data, StandardMoments)
-        if asked.background is True and (is_paper or not has_rows):
+        if asked.background is True and not has_rows:
             raise InputError(
-                "background=True (--background true) needs rows and the robust method: the share "
-                "of the background is estimated from the densities of the rows."
+                "background=True (--background true) needs rows: the share of the "
+                "background is estimated from the densities of the rows."
             )
-        if is_paper:
-            if asked.families is not None or asked.missing != "error" or table.schema is not None:
-                raise InputError(
-                    'method="paper" has Gaussian columns only; got families, missing cells or '
-                    "text. Choose columns of numbers with columns=."
-                )
-            if asked.start is not None:
-                raise InputError('method="paper" takes no start.')
-            known = table.data if has_rows else data
-            printed = fit_by_paper(known, n_components, random_state=asked.random_state)
-            return BegunFit(printed, lambda: printed)
         columns = () if table.schema is None else table.schema.columns
         n_threads = usable_cores()
         if asked.n_threads is not None:

@@ -4,24 +4,34 @@
 |---|---|---|
 | q_i | ``Decomposition.factors`` | (r, d) |
 | (1, ṽ_i, w̃_i) | ``directions`` | (r, d) |
-| ξ | rows of ``xi`` | (n_directions, n−k) |
+| ξ | ``xi`` | (n−k,) |
+| w̃_i | ``upper`` | (r, n−k) |
+| ṽ_i | ``lower_coordinates(…)`` | (r, k) |
+| [w̃_i]_{J_3} | ``table`` | (#J_2, r) |
+| γ̃_i (coef-1) | ``products`` | (r, C(k, p)) |
+| λ_i (coef-lambda) | ``solve_weights(…)`` | (r,) |
+| η_i (eq:q) | inside ``nearest_real`` | (r,) |
 
-Differs from the paper: several orders of the coordinates and several ξ are tried and the lowest
-residual is kept, since the error of a single draw is heavy-tailed. One factor is computed from
-ratios of entries, without a split. generating.py (Steps 1 and 2) and coefficients.py (Step 3) say
-what differs inside a step.
+Differs from the paper: several orders of the coordinates are tried, each with its own ξ, and the
+lowest residual is kept, since the error of a single draw is heavy-tailed. (coef-1) and the same
+problem one degree higher have the matrix [w̃]_{J_3} in common, so that one factorization solves
+both, and (coef-2) becomes a ratio of their solutions. (coef-lambda) uses the Gram matrix in closed
+form, m!·e_m; what the λ_i leave on Ω_m is projected again, so that the normal equations lose no
+digits. All columns are scaled to norm one. The problems of section 4 (coefest-1, coefest-2,
+coefest-lambda) are the same lines. generating.py (Steps 1 and 2) says what differs there.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from dataclasses import replace
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from math import comb, factorial
 
 import numpy as np
+from scipy import linalg
 
 from momentmix._typing import Array, Int
 from momentmix.errors import (
-    CapacityError,
     DecompositionError,
     FitWarning,
     InputError,
@@ -29,51 +39,93 @@ from momentmix.errors import (
     check_count,
     warn_caller,
 )
-from momentmix.index_sets import colex_rank, sets_without
-from momentmix.paper.coefficients import finish, lower_coordinates, solve_weights
-from momentmix.paper.gauss_newton import fit_powers
+from momentmix.index_sets import colex_rank, monomials, sets_without
 from momentmix.paper.generating import (
+    SubTensors,
     choose_basis,
     common_eigenvalues,
-    eigenvalues_from_few,
     multiplication_matrices,
+    scaled_least_squares,
     sub_tensors,
 )
-from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
-from momentmix.paper.ranks import Split, best_split, largest_rank, smallest_order
-from momentmix.paper.results import Decomposition, Diagnostics, failure
-from momentmix.parallel import few_threads, map_in_order, one_thread_below, usable_cores
+from momentmix.paper.incomplete_tensor import (
+    IncompleteSymmetricTensor,
+    contract,
+    elementary_symmetric,
+    power_inner_products,
+    power_sum,
+)
+from momentmix.paper.ranks import Split, best_split, largest_rank
+from momentmix.parallel import few_threads, usable_cores
 
 _EPS = float(np.finfo(float).eps)
 _FAR = 0.1  # residual that no exact tensor of the rank leaves
 
-LARGE = 500  # ranks above it take seconds an order: its steps share the cores, not the orders
-_THREADED = 100  # ranks from it on have threads, with one BLAS thread each
-_PRECISE = 1e-8  # a residual of rounding errors alone; at rank 969 orders end at 4e-10 … 4e-9
-_FEW_MATRICES = 4  # of all N_l; two or three give one digit less
-_MOST_THREADS = 4  # orders at a time: each has matrices of its own
-_MOST_PARTS = 16  # parts of one step at a time
+LARGE = 500  # ranks above it take seconds an order
+_THREADED = 100  # ranks from it on share the systems of an order among the cores
+_MOST_THREADS = 16
+_PROJECTIONS = 3  # at most; two are enough but for badly conditioned powers
+_LOST = 1e-6  # ratio of two squared norms below which their difference would lose digits
 
 
-def default_orders(rank: int) -> int:
-    """Orders of the coordinates to try at most: four, or two where each costs seconds."""
-    return 2 if rank > LARGE else 4
+@dataclass(frozen=True)
+class Diagnostics:
+    """Residual and condition numbers of a decomposition.
+
+    Attributes
+    ----------
+    residual : float
+        ‖F − Σ q_i^{⊗m}‖ / ‖F‖ on Ω_m.
+    condition_systems : float
+        Largest condition number of the linear systems (solve-G).
+    condition_eigenvectors : float
+        Condition number of the common eigenvectors.
+    eigenvalue_gap : float
+        Least distance between two eigenvalues of N(ξ), relative to the largest.
+    imaginary_part : float
+        Largest ‖Im q_i‖ / ‖q_i‖ after the best rotation by a root of unity.
+    split : Split
+        The split (k, p).
+    coordinates : tuple of int
+        The order of the coordinates.
+    n_tried : int
+        Orders of the coordinates that were tried.
+    """
+
+    residual: float
+    split: Split
+    coordinates: tuple[int, ...]
+    condition_systems: float = 1.0
+    condition_eigenvectors: float = 1.0
+    eigenvalue_gap: float = 1.0
+    imaginary_part: float = 0.0
+    n_tried: int = 1
 
 
-def default_directions(rank: int) -> int:
-    """Vectors ξ to try for each order: two, or one where an eigenvalue problem costs seconds."""
-    return 1 if rank > LARGE else 2
+@dataclass(frozen=True)
+class Decomposition:
+    """Factors of an incomplete symmetric tensor: F ≈ Σ_i factors_i^{⊗order} on distinct indices.
+
+    The problem is (paper: high-incomplete-decomp).
+    """
+
+    factors: Array
+    diagnostics: Diagnostics = field(repr=False)
+
+    def __repr__(self) -> str:
+        rank, d = self.factors.shape
+        return (
+            f"Decomposition(rank={rank}, n_features={d}, residual={self.diagnostics.residual:.2e})"
+        )
 
 
-@one_thread_below(LARGE + 1)
 def decompose(
     tensor: IncompleteSymmetricTensor,
     rank: int,
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int | None = None,
-    polish: bool = False,
+    degree: int | None = None,
 ) -> Decomposition:
     """Decompose an incomplete symmetric tensor into `rank` powers (paper: algo:iSTD, thm:TD).
 
@@ -85,14 +137,12 @@ def decompose(
         Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
     random_state : int, Generator or None
     n_orders : int, optional
-        Orders of the coordinates to try; the lowest residual is kept. By default 4; above rank
-        500, where each costs seconds, 2, or 1 if its residual is below 1e-8.
-    n_directions : int, optional
-        Vectors ξ to try for each order of the coordinates; the widest eigenvalue gap is kept. 2 by
-        default, 1 above rank 500.
-    polish : bool
-        Whether to minimize (solve-F) by Levenberg–Marquardt at the end. Its residual is
-        ``diagnostics.polished_residual``.
+        Orders of the coordinates to try; the lowest residual is kept. 4 by default, 1 above rank
+        500, where each takes seconds; further ones are tried while all have failed.
+    degree : int, optional
+        The paper's p, from 1 to ``tensor.order - 2``: the number of lower coordinates in a product.
+        By default that of the largest rank; of two such, the one whose linear systems have more
+        rows.
 
     Returns
     -------
@@ -121,30 +171,17 @@ def decompose(
     >>> result.diagnostics.residual < 1e-12
     True
     """
-    tried = attempts(tensor, rank, random_state, n_orders=n_orders, n_directions=n_directions)
-    best = min(tried, key=_failure_and_residual)
-    if best.diagnostics.failed is not None:
-        raise failure(tensor, rank, tried)
-    if polish:
-        polished = fit_powers(tensor, best.factors)
-        diagnostics = replace(best.diagnostics, polished_residual=polished.residual)
-        best = Decomposition(polished.factors, diagnostics)
-    residual = best.diagnostics.polished_residual or best.diagnostics.residual
-    if residual > _FAR:
+    tried = attempts(tensor, rank, random_state, n_orders=n_orders, degree=degree)
+    best = min(tried, key=lambda attempt: attempt.diagnostics.residual)
+    if best.diagnostics.residual > _FAR:
         warn_caller(
-            f"the best of {len(tried)} orders of the coordinates leaves a residual of "
-            f"{residual:.3g} of the tensor's norm: it is no sum of {rank} powers, or holds noise. "
-            f"Use approximate() for a tensor with noise, or another rank (at most "
-            f"{largest_rank(tensor.n_features, tensor.order)}).",
+            f"the best of {best.diagnostics.n_tried} orders of the coordinates leaves a residual "
+            f"of {best.diagnostics.residual:.3g} of the tensor's norm: it is no sum of {rank} "
+            "powers, or holds noise. Use approximate() for a tensor with noise, or another rank "
+            f"(at most {largest_rank(tensor.n_features, tensor.order)}).",
             FitWarning,
         )
     return best
-
-
-def _failure_and_residual(attempt: Decomposition) -> tuple[bool, float]:
-    """Key to sort attempts by: failed ones last, then the residual, NaN as infinite."""
-    residual = attempt.diagnostics.residual
-    return attempt.diagnostics.failed is not None, residual if np.isfinite(residual) else np.inf
 
 
 def attempts(
@@ -153,55 +190,42 @@ def attempts(
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int | None = None,
+    degree: int | None = None,
 ) -> list[Decomposition]:
-    """One decomposition for each order of the coordinates tried, more while all have failed."""
-    rank = _check(tensor, rank)
-    enough = _PRECISE if n_orders is None and rank > LARGE else 0.0
-    n_orders = default_orders(rank) if n_orders is None else check_count("n_orders", n_orders, 1)
-    if n_directions is None:
-        n_directions = default_directions(rank)
-    n_directions = check_count("n_directions", n_directions, 1)
+    """The decompositions that succeed, of the orders of the coordinates that are tried."""
+    rank, split = _check(tensor, rank, degree)
+    if n_orders is None:
+        n_orders = 1 if rank > LARGE else 4
+    n_orders = check_count("n_orders", n_orders, 1)
     if not tensor.values.any():
         raise DecompositionError(
             "every entry of the tensor is zero: it has rank 0 on distinct indices. Nothing can be "
             "decomposed; check the input.",
             condition="independence-basis",
         )
-    if rank == 1:
-        return [_one_factor(tensor)]
-    split = best_split(tensor.n_features, tensor.order, rank)
     rng = np.random.default_rng(random_state)
     leads = rng.permutation(tensor.n_features)
-
-    def draw(lead: int) -> tuple[Int, Array]:
+    n_threads = min(usable_cores(), _MOST_THREADS) if rank >= _THREADED else 1
+    found: list[Decomposition] = []
+    failures: list[DecompositionError] = []
+    for lead in np.resize(leads, max(n_orders, leads.size)).tolist():
+        n_tried = len(found) + len(failures)
+        if n_tried >= n_orders and found:
+            break
         others = rng.permutation(np.delete(np.arange(tensor.n_features), lead))
-        coordinates = np.concatenate([[lead], others])
-        return coordinates, rng.standard_normal((n_directions, others.size - split.n_lower))
-
-    def work(drawn: tuple[Int, Array]) -> Decomposition:
-        with few_threads(rank >= _THREADED):
-            return _attempt(tensor, rank, split, *drawn, n_threads=n_parts, enough=enough)
-
-    n_cores, n_threads, n_parts = usable_cores(), 1, 1
-    if rank > LARGE:
-        n_parts = min(n_cores, _MOST_PARTS)
-    elif rank >= _THREADED:
-        n_threads = min(n_cores, _MOST_THREADS, n_orders)
-    first = [draw(lead) for lead in np.resize(leads, n_orders).tolist()]
-    tried = []
-    for attempt in map_in_order(work, first, n_threads):
-        tried.append(attempt)
-        if attempt.diagnostics.residual < enough:
-            break
-    for lead in leads[n_orders:].tolist():
-        if any(a.diagnostics.failed is None for a in tried):
-            break
-        tried.append(work(draw(lead)))
-    return [replace(a, diagnostics=replace(a.diagnostics, n_tried=len(tried))) for a in tried]
+        xi = rng.standard_normal(others.size - split.n_lower)
+        with few_threads(True):  # the threads of an order are its own
+            try:
+                found.append(_attempt(tensor, rank, split, np.r_[lead, others], xi, n_threads))
+            except DecompositionError as failure:
+                failures.append(failure)
+    n_tried = len(found) + len(failures)
+    if not found:
+        raise _most_frequent(tensor, rank, failures)
+    return [replace(a, diagnostics=replace(a.diagnostics, n_tried=n_tried)) for a in found]
 
 
-def _check(tensor: IncompleteSymmetricTensor, rank: int) -> int:
+def _check(tensor: IncompleteSymmetricTensor, rank: int, degree: int | None) -> tuple[int, Split]:
     if not isinstance(tensor, IncompleteSymmetricTensor):
         raise InputTypeError(
             f"tensor must be an IncompleteSymmetricTensor; got {type(tensor).__name__}. Build one "
@@ -213,57 +237,53 @@ def _check(tensor: IncompleteSymmetricTensor, rank: int) -> int:
             f"order must be at least 3: lower orders do not determine the factors; got order="
             f"{tensor.order}. Use a tensor of order 3 or more."
         )
-    if tensor.n_features <= tensor.order:
-        raise CapacityError(
-            f"order={tensor.order} needs at least {tensor.order + 1} features; got "
-            f"{tensor.n_features}. Lower the order or add features."
-        )
-    most = largest_rank(tensor.n_features, tensor.order)
-    if rank > most:
-        cure = f"Lower the rank to at most {most}"
-        with suppress(CapacityError):
-            order = smallest_order(tensor.n_features, rank)
-            cure += (
-                f", or use a tensor of order {order} (up to "
-                f"{largest_rank(tensor.n_features, order)})"
-            )
-        raise CapacityError(
-            f"a tensor of order {tensor.order} with {tensor.n_features} features determines at "
-            f"most {most} factors on distinct indices; rank={rank} was asked. {cure}."
-        )
-    return rank
+    return rank, best_split(tensor.n_features, tensor.order, rank, degree)
 
 
-# -- one factor --------------------------------------------------------------------------------
+_CAUSES = {
+    "leading-entry": (
+        "condition (i) of Theorem 4.2 fails: every coordinate is zero in some factor, so that none "
+        "can lead. Leave out features that are zero in many factors, or lower the rank"
+    ),
+    "independence-basis": (
+        "condition (ii) of Theorem 4.2 fails: the factors' products of {p} coordinates are "
+        "linearly dependent. The tensor seems to have rank {found}: ask for that, or use "
+        "a higher order if factors that are dependent are meant"
+    ),
+    "independence-rows": (
+        "condition (iii) of Theorem 4.2 fails: the factors' products of {q} upper coordinates are "
+        "linearly dependent once one coordinate is left out. Lower the rank or use a higher order"
+    ),
+    "distinct-eigenvalues": (
+        "condition (iv) of Theorem 4.2 fails: the eigenvalues of N(ξ) are not distinct, as for two "
+        "factors that agree in the upper coordinates. Lower the rank, or try more orders"
+    ),
+    "residual": "the factors found are not finite. Rescale the tensor and try again",
+}
 
 
-def _one_factor(tensor: IncompleteSymmetricTensor) -> Decomposition:
-    """q_i / q_j from the entries F_{i·S} and F_{j·S}, by least squares over S."""
-    d, order = tensor.n_features, tensor.order
-    energy = np.bincount(
-        tensor.labels.ravel(), weights=np.repeat(np.abs(tensor.values) ** 2, order), minlength=d
+def _most_frequent(
+    tensor: IncompleteSymmetricTensor, rank: int, failures: list[DecompositionError]
+) -> DecompositionError:
+    """The error for a tensor on which every order of the coordinates failed.
+
+    It names the condition of Theorem 4.2 (paper: thm:tensor) that failed most often.
+    """
+    condition = Counter(failure.condition for failure in failures).most_common(1)[0][0]
+    diagnostics = next(f.diagnostics for f in failures if f.condition == condition)
+    split, found = diagnostics.split, 0
+    if condition == "independence-basis":  # the lead is zero in a factor, or a basis is missing
+        blocks = sub_tensors(tensor, split, np.array(diagnostics.coordinates))
+        found = choose_basis(blocks.raised_upper, rank)[1]
+        condition = "leading-entry" if found == rank else condition
+    cause = _CAUSES[condition].format(
+        p=split.degree, q=tensor.order - split.degree - 1, found=found
     )
-    pivot = int(energy.argmax())
-    directions = np.ones((1, d), dtype=tensor.values.dtype)
-    for i in range(d):
-        if i == pivot:
-            continue
-        rest = sets_without(d, order - 1, pivot)
-        rest = rest[(rest != i).all(axis=1)]
-        over, under = (
-            tensor.values[colex_rank(np.sort(np.column_stack([rest, np.full(len(rest), x)]), 1))]
-            for x in (i, pivot)
-        )
-        size = float(np.linalg.norm(under) ** 2)
-        if size <= _EPS**2 * energy[pivot]:
-            raise DecompositionError(
-                f"entries do not determine coordinate {i} of the factor: all that could are zero. "
-                "The factor has too few non-zero coordinates; leave out the zero features.",
-                condition="leading-entry",
-            )
-        directions[0, i] = np.vdot(under, over) / size
-    weights, residual = solve_weights(tensor, directions)
-    return finish(tensor, directions, weights, Diagnostics(residual=residual))
+    return DecompositionError(
+        f"no decomposition of rank {rank} in {len(failures)} orders of the coordinates: {cause}.",
+        condition=condition,
+        diagnostics=replace(diagnostics, n_tried=len(failures)),
+    )
 
 
 # -- Algorithm 3.4 for one order of the coordinates ------------------------------------------------
@@ -276,44 +296,109 @@ def _attempt(
     coordinates: Int,
     xi: Array,
     n_threads: int,
-    enough: float,
 ) -> Decomposition:
-    """One decomposition; `enough` > 0 takes shorter steps, which a residual below it confirms."""
-    blocks = sub_tensors(tensor, split, coordinates, n_threads)
-    basis, margin = choose_basis(blocks.base, rank)
-    diagnostics = Diagnostics(
-        residual=np.inf, split=split, coordinates=tuple(int(c) for c in coordinates)
-    )
-    empty = np.zeros((rank, tensor.n_features), dtype=tensor.values.dtype)
-    if margin <= rank * _EPS:
-        upper_margin = choose_basis(blocks.raised_upper, rank)[1]
-        failed = "independence-basis" if upper_margin <= rank * _EPS else "leading-entry"
-        return Decomposition(empty, replace(diagnostics, failed=failed))
-    n_matrices = min(_FEW_MATRICES, blocks.n_upper) if enough > 0 else blocks.n_upper
-    matrices, condition = multiplication_matrices(blocks, basis, n_threads, n_matrices)  # Step 1
+    diagnostics = Diagnostics(np.inf, split, tuple(coordinates.tolist()))
+
+    def require(is_met: bool, condition: str) -> None:
+        if not is_met:
+            raise DecompositionError("", condition=condition, diagnostics=diagnostics)
+
+    blocks = sub_tensors(tensor, split, coordinates)
+    basis, found = choose_basis(blocks.base, rank)
+    require(found == rank, "independence-basis")
+    matrices, condition = multiplication_matrices(blocks, basis, n_threads)  # Step 1
     diagnostics = replace(diagnostics, condition_systems=condition)
-    if not condition * _EPS < 1:  # A[α, F_m] lacks full column rank  lemma: lid A
-        return Decomposition(empty, replace(diagnostics, failed="independence-rows"))
-    if n_matrices < blocks.n_upper:
-        roots = eigenvalues_from_few(blocks, basis, matrices, xi, n_threads)
-    else:
-        roots = common_eigenvalues(matrices, xi, n_threads)  # Step 2
+    # A[α, F_m] has full column rank  lemma: lid A
+    require(condition * _EPS < 1, "independence-rows")
+    roots = common_eigenvalues(matrices, xi, n_threads)  # Step 2
     del matrices  # the largest array
     diagnostics = replace(
         diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
     )
-    if not roots.condition * _EPS < 1:
-        return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
-    solved = lower_coordinates(blocks, split, roots.values, n_threads)  # Step 3
-    if solved is None:
-        return Decomposition(empty, replace(diagnostics, failed="distinct-eigenvalues"))
-    lower, start = solved
-    del blocks
-    directions = np.empty((rank, tensor.n_features), dtype=lower.dtype)
+    require(roots.condition * _EPS < 1, "distinct-eigenvalues")
+    lower = lower_coordinates(blocks, split, roots.values)  # Step 3
+    require(lower is not None, "distinct-eigenvalues")
+    directions = np.empty((rank, tensor.n_features), dtype=roots.values.dtype)
     directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
-    weights, residual = solve_weights(tensor, directions, start, n_threads, enough)
-    if not np.isfinite(residual):
-        return Decomposition(empty, replace(diagnostics, failed="residual"))
-    return finish(tensor, directions, weights, replace(diagnostics, residual=residual))
+    weights, residual = solve_weights(tensor, directions)
+    require(np.isfinite(residual), "residual")
+    return _with_weights(tensor, directions, weights, replace(diagnostics, residual=residual))
+
+
+def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
+    """ṽ_i (r, k) from (coef-1) and (coef-2); None where they are not determined."""
+    k, p = split.n_lower, split.degree
+    table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r), [w̃]_{J_3}
+    both = np.concatenate([blocks.base, blocks.raised_lower]).T
+    solution, condition = scaled_least_squares(table, both)
+    if not np.isfinite(condition):
+        return None
+    products = solution[:, : comb(k, p)]  # (r, C(k, p))  coef-1, coefest-1
+    raised = solution[:, comb(k, p) :]  # (r, C(k, p+1)): λ_i v_i^S for p + 1 indices S
+    lower = np.empty((solution.shape[0], k), solution.dtype)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for j in range(k):  # over all products without j
+            rest = sets_without(k, p, j)
+            with_j = np.sort(np.column_stack([rest, np.full(len(rest), j)]), axis=1)
+            under, over = products[:, colex_rank(rest)], raised[:, colex_rank(with_j)]
+            inner = np.einsum("is,is->i", under.conj(), over)
+            lower[:, j] = inner / np.linalg.norm(under, axis=1) ** 2  # (r,)  coef-2, coefest-2
+    return lower
+
+
+def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple[Array, float]:
+    """λ by least squares on Ω_m, and the relative residual; scales `directions` in place."""
+    order = tensor.order
+    lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
+    if not (np.isfinite(lengths).all() and (lengths > 0).all()):
+        return np.zeros(directions.shape[0]), np.inf
+    directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
+    gram = power_inner_products(directions, directions, order) / factorial(order)
+    weights, remainder = np.zeros(len(directions), directions.dtype), tensor.values
+    for i in range(_PROJECTIONS):
+        if i:
+            remainder = tensor.values - power_sum(directions, order, weights)
+        inner = contract(remainder, directions.conj(), order)
+        try:
+            step = linalg.cho_solve(linalg.cho_factor(gram, check_finite=False), inner)
+        except linalg.LinAlgError:
+            step = linalg.pinvh(gram, check_finite=False) @ inner
+        weights = weights + step  # (r,)  coef-lambda, coefest-lambda
+        squares = float(np.linalg.norm(remainder)) ** 2
+        left = squares + float(np.real(np.vdot(step, gram @ step - 2 * inner)))
+        if not left < _LOST * squares:  # what is left now, without another pass over Ω_m
+            break
+    return weights, float(np.sqrt(max(left, 0.0)) / np.linalg.norm(tensor.values))
+
+
+def _with_weights(
+    tensor: IncompleteSymmetricTensor, directions: Array, weights: Array, diagnostics: Diagnostics
+) -> Decomposition:
+    """q_i = λ_i^{1/m} (1, ṽ_i, w̃_i), rotated to be as real as possible where the tensor is real."""
+    order = tensor.order
+    if weights.dtype.kind == "f" and (order % 2 or (weights >= 0).all()):
+        roots = np.sign(weights) * np.abs(weights) ** (1.0 / order)
+    else:
+        roots = weights.astype(complex) ** (1.0 / order)
+    factors = roots[:, None] * directions
+    if not tensor.is_real or factors.dtype.kind == "f":
+        return Decomposition(factors, diagnostics)
+    factors = nearest_real(factors, order)
+    sizes = np.linalg.norm(factors, axis=1)
+    imaginary = float((np.linalg.norm(factors.imag, axis=1) / sizes).max())
+    diagnostics = replace(diagnostics, imaginary_part=imaginary)
+    remainder = tensor.values - power_sum(factors.real, order)
+    as_real = float(np.linalg.norm(remainder) / np.linalg.norm(tensor.values))
+    if as_real <= 2 * diagnostics.residual:  # real factors fit about as well
+        return Decomposition(factors.real.copy(), replace(diagnostics, residual=as_real))
+    return Decomposition(factors, diagnostics)
+
+
+def nearest_real(factors: Array, order: int) -> Array:
+    """Multiply each factor by the `order`-th root of unity that makes it most nearly real."""
+    units = np.exp(2j * np.pi * np.arange(order) / order)
+    rotated = units[:, None, None] * factors  # (order, r, d)
+    choice = np.linalg.norm(rotated.imag, axis=2).argmin(axis=0)
+    return np.asarray(rotated[choice, np.arange(factors.shape[0])])  # (r, d)  eq:q

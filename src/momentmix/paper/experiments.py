@@ -21,7 +21,7 @@ from momentmix.mixture.matching import clustering_accuracy, largest_factor_error
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.decompose import decompose
-from momentmix.paper.gaussian_mixture import fit_by_paper, learn_mixture
+from momentmix.paper.gaussian_mixture import fit, learn_mixture
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.paper.ranks import largest_rank
 
@@ -112,7 +112,7 @@ def gaussian(
     rows, labels = truth.sample(n_rows, rng)
 
     def accuracy_of_paper() -> float:
-        fitted = fit_by_paper(rows, r, order, rng).mixture
+        fitted = fit(rows, r, order, random_state=rng).mixture
         return clustering_accuracy(labels, fitted.predict(rows))
 
     paper, seconds = timed(accuracy_of_paper)

@@ -5,10 +5,20 @@
 | q_i^* (solve-F) | ``fit_powers`` | (r, d) |
 | ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_weighted_powers`` | (r,), (r, d) |
 | Jᴴ R, R the residual on Ω_m | ``gradient`` | (r·d,) |
+| e_t of x with one entry left out, for each entry | ``leave_one_out(x, t)`` | (…, d) |
+| Jᴴ J, J = ∂/∂(ω, μ) | ``normal_matrix(weights, vectors, m)`` | (r + r·d, r + r·d) |
 
 The residual is formed on Ω_m first and then contracted, since the difference of a contracted data
-term and a contracted model term would lose half of the digits. The matrix Jᴴ J comes in closed form
-from normal_matrix.py.
+term and a contracted model term would lose half of the digits. With z = conj(μ_i)∘μ_k, sums over
+index sets give the matrix without a Jacobian of C(d, m) rows:
+
+    ⟨∂ω_i, ∂ω_k⟩   = e_m(z)
+    ⟨∂ω_i, ∂μ_kb⟩  = ω_k · conj(μ_ib) · e_{m−1}(z without b)
+    ⟨∂μ_ia, ∂μ_kb⟩ = conj(ω_i) ω_k · e_{m−1}(z without a)                          where a = b
+                   = conj(ω_i) ω_k · conj(μ_ib) μ_ka · e_{m−2}(z without a and b)  where a ≠ b
+
+Entries are left out by products of prefixes and suffixes, never by division, so that large and zero
+entries do no harm.
 
 Differs from the paper: the paper uses MATLAB's ``lsqnonlin`` and ``fmincon``; here
 Levenberg–Marquardt, with conjugate gradients on Jᴴ J v where that matrix would be too large. The
@@ -18,8 +28,8 @@ constraints ω ≥ 0, Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import factorial
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -28,12 +38,10 @@ from scipy.sparse.linalg import LinearOperator, cg
 from momentmix._typing import Array
 from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
-    contract,
     contract_gradient,
     power_derivative,
     power_sum,
 )
-from momentmix.paper.normal_matrix import normal_matrix, vector_block
 
 _LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (2.3 GB at this size)
 _LARGE_LOOSE = 500  # the same for steps far from the minimum
@@ -45,8 +53,7 @@ Residuals = list[Array]
 Step = Callable[[float], Array]
 
 
-@dataclass(frozen=True)
-class _Descent:
+class _Descent(NamedTuple):
     point: Array
     cost: float
     n_iterations: int
@@ -106,8 +113,7 @@ def _cholesky_step(matrix: Array, gradient: Array, damping: float) -> Array:
     return np.asarray(linalg.cho_solve(factor, gradient, check_finite=False))
 
 
-@dataclass(frozen=True)
-class PowerFit:
+class PowerFit(NamedTuple):
     """Result of a least-squares fit of powers; ``residual`` is relative to the norm of the data."""
 
     factors: Array
@@ -179,9 +185,9 @@ def fit_weighted_powers(
         for tensor, residual in zip(tensors, residuals, strict=True):
             root = np.sqrt(factorial(tensor.order))
             matrix += root**2 * normal_matrix(w, mu, tensor.order)
-            gradient[:r] += root * contract(residual, mu, tensor.order)
-            slopes = contract_gradient(residual, mu, tensor.order)
-            gradient[r:] += root * (w[:, None] * slopes).ravel()
+            slopes = root * contract_gradient(residual, mu, tensor.order)
+            gradient[:r] += (mu * slopes).sum(axis=1) / tensor.order  # Euler: a form of degree m
+            gradient[r:] += (w[:, None] * slopes).ravel()
         total = float((point[:r] ** 2).sum())
         chain = 2 * (np.diag(point[:r]) - np.outer(w, point[:r])) / total  # ∂ω/∂s, (r, r)
         matrix[:r] = chain.T @ matrix[:r]
@@ -226,3 +232,73 @@ def _matrix_free_step(
         return np.asarray(step)
 
     return step_for
+
+
+# -- JᴴJ in closed form ----------------------------------------------------------------------------
+
+
+def leave_one_out(x: Array, degree: int) -> Array:
+    """Elementary symmetric polynomial of all entries but one, for each entry of x, (…, d).
+
+    >>> import numpy as np
+    >>> leave_one_out(np.array([2.0, 3.0, 5.0]), 2).tolist()
+    [15.0, 10.0, 6.0]
+    """
+    d = x.shape[-1]
+    if degree < 0:
+        return np.zeros_like(x)
+    before = np.zeros((d, degree + 1, *x.shape[:-1]), dtype=x.dtype)
+    before[0, 0] = 1.0
+    for i in range(1, d):
+        before[i] = before[i - 1]
+        before[i, 1:] += x[..., i - 1] * before[i - 1, :-1]
+    after = np.zeros_like(before[0])
+    after[0] = 1.0
+    result = np.empty_like(x)
+    for i in range(d - 1, -1, -1):
+        result[..., i] = sum(before[i, s] * after[degree - s] for s in range(degree + 1))
+        after[1:] += x[..., i] * after[:-1]
+    return result
+
+
+def vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]:
+    """⟨∂μ_ia, ∂μ_kb⟩ without weights, (k, a, b), and e_{m−1}(z without b), (k, b).
+
+    They belong to one i, or to as many as there are k, in pairs.
+    """
+    d = first.shape[-1]
+    z = np.conj(first) * others  # (n, d)
+    single = leave_one_out(z, order - 1)
+    without = np.repeat(z[:, None, :], d, axis=1)
+    without[:, np.arange(d), np.arange(d)] = 0.0  # row a: entry a left out
+    block = leave_one_out(without, order - 2)  # (n, a, b)
+    block *= np.conj(first)[..., None, :] * others[:, :, None]
+    block[:, np.arange(d), np.arange(d)] = single
+    return block, single
+
+
+def normal_matrix(weights: Array, vectors: Array, order: int) -> Array:
+    """Gauss–Newton matrix of Σ_i weights_i · vectors_i^{⊗order} on Ω_order in closed form.
+
+    Unknowns: the weights, then the vectors row by row. Sums over index sets, without m!.
+    """
+    r, d = vectors.shape
+    dtype = np.result_type(weights, vectors, float)
+    matrix = np.empty((r + r * d, r + r * d), dtype=dtype)
+    vector_part = matrix[r:, r:].reshape(r, d, r, d)
+    cross_part = matrix[:r, r:].reshape(r, r, d)
+    for i in range(r):
+        later = vectors[i:]
+        block, single = vector_block(vectors[i], later, order)
+        # (n, a, b) → (a, n, b)
+        scaled = block * (np.conj(weights[i]) * weights[i:])[:, None, None]
+        vector_part[i, :, i:] = scaled.transpose(1, 0, 2)
+        vector_part[i:, :, i] = np.conj(scaled).transpose(0, 2, 1)
+        cross_part[i, i:] = np.conj(vectors[i]) * single * weights[i:, None]
+        cross_part[i:, i] = np.conj(later * single) * weights[i]
+        z = np.conj(vectors[i]) * later
+        weight_row = (z * single).sum(axis=1) / order  # e_m = Σ_b z_b e_{m−1}(z without b) / m
+        matrix[i, i:r] = weight_row
+        matrix[i:r, i] = np.conj(weight_row)
+    matrix[r:, :r] = np.conj(matrix[:r, r:]).T
+    return matrix

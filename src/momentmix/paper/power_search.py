@@ -24,7 +24,7 @@ import numpy as np
 from scipy import linalg
 
 from momentmix._typing import Array, Float, Int
-from momentmix.paper.gauss_newton import fit_powers
+from momentmix.paper.gauss_newton import fit_powers, leave_one_out
 from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract_gradient,
@@ -32,7 +32,6 @@ from momentmix.paper.incomplete_tensor import (
     power_inner_products,
     power_sum,
 )
-from momentmix.paper.normal_matrix import leave_one_out
 
 _POWER_STEPS = 12
 _SPARE_STARTS = 20  # besides two for each factor that is missing

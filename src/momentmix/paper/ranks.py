@@ -1,4 +1,4 @@
-"""Number of components that the moments of an order identify, and the order to take.
+"""Number of components that the moments of one order identify (paper, Theorem 3.7).
 
 | paper symbol | name here |
 |---|---|
@@ -13,36 +13,22 @@ least r of each. The robust method has a constant coordinate too, and all orders
 
 Differs from the paper: (max-r) is evaluated directly, as a maximum over every admissible (k, p).
 The closed form (rmax) and Table 1 hold only for n ≥ max(2m−1, m²/4−1); below that they are too
-small (d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The range of k is
-p ≤ k ≤ n−m+p; the paper prints n−m−p in one place. One component needs no decomposition. The paper
-leaves the choice of the order to the user; here `choose_order` is the rule of every interface.
+small (d=11, m=7: 4 printed, 5 true), and the largest rank is not monotone in m. The paper
+prints three ranges of k: p ≤ k ≤ n−m−p before (B0), p ≤ k ≤ n−m+p in (eq:max r), of which (eq:ineq)
+and (eq:kp case2) are steps of the proof, and p < k < n−m+p below (max-r). Here p < k ≤ n−m+p: with
+k = p (coef-2) has no equations, and the ends have rank 1, so that the maximum is the same in all
+but the first. One component needs no decomposition. The paper leaves the choice of the order to
+the user; here `smallest_order` is the default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import takewhile
 from math import comb
 from typing import Literal, NamedTuple
 
-from momentmix.capacity import (
-    Groups,
-    check_blocks,
-    count_monomials,
-    largest_minimum,
-    robust_rank,
-)
+from momentmix.capacity import Groups, check_blocks, largest_minimum, robust_rank, usable_orders
 from momentmix.errors import CapacityError, InputError, check_count
-from momentmix.index_sets import check_countable, countable
-
-_USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
-_HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
-_FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap
-_MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, but sensitive to noise
-_MOST_SUMS = 110_000  # of a row: 40 features to order 4
-_SUMS_PER_PARAMETER = 200  # an EM pass takes 4 products a parameter, and a fit about 50 passes
-_CHEAP_SUMS = 10_000  # of a row: fewer than the products of one search for starts
-_AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
+from momentmix.index_sets import check_countable
 
 
 class Split(NamedTuple):
@@ -56,14 +42,16 @@ class Split(NamedTuple):
 def splits(n_features: int, order: int) -> list[Split]:
     """The best admissible k for each degree p, largest rank first (paper: eq:max r, max-r)."""
     n = n_features - 1
-    best = [_split(n, order, p) for p in range(1, order - 1)] if order <= n else []
+    best = [_split(n, order, p) for p in range(1, order - 1)] if order < n else []
     # At equal rank prefer the split whose linear systems (solve-G) have the most rows.
     return sorted(best, key=lambda s: (-s.rank, -comb(n - s.n_lower - 1, order - s.degree - 1)))
 
 
 def _split(n: int, order: int, p: int) -> Split:
     k, rank = largest_minimum(
-        range(p, n - order + p + 1), lambda k: comb(k, p), lambda k: comb(n - k - 1, order - p - 1)
+        range(p + 1, n - order + p + 1),
+        lambda k: comb(k, p),
+        lambda k: comb(n - k - 1, order - p - 1),
     )
     return Split(k, p, rank)
 
@@ -122,11 +110,15 @@ def largest_rank(
     return max((split.rank for split in splits(n_features, order)), default=1)
 
 
-def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
+def best_split(
+    n_features: int, order: int, n_components: int = 1, degree: int | None = None
+) -> Split:
     """The split (k, p) of the largest rank; raise where that is below `n_components`.
 
-    >>> best_split(15, 4)
-    Split(n_lower=8, degree=1, rank=8)
+    With a `degree` only the splits of this p are compared.
+
+    >>> best_split(15, 4), best_split(15, 4, degree=2)
+    (Split(n_lower=8, degree=1, rank=8), Split(n_lower=4, degree=2, rank=6))
     """
     n_features = check_count("n_features", n_features, 1)
     order = check_count("order", order, 3)
@@ -136,16 +128,27 @@ def best_split(n_features: int, order: int, n_components: int = 1) -> Split:
     if not candidates:
         raise CapacityError(
             f"order={order} with {n_features} features admits no split; it needs at least "
-            f"{order + 1} features. Lower the order or add features."
+            f"{order + 2} features. Lower the order or add features."
         )
-    if candidates[0].rank < n_components:
-        raise CapacityError(over_capacity(n_features, order, n_components, candidates[0].rank))
-    return candidates[0]
-
-
-def usable_orders(n_features: int, highest: int) -> Iterator[int]:
-    """The orders from 3 to `highest` whose moments can be counted."""
-    return takewhile(lambda order: countable(n_features, order), range(3, highest + 1))
+    with_degree = ""
+    if degree is not None:
+        if check_count("degree", degree, 1) > order - 2:
+            raise InputError(f"degree must lie between 1 and {order - 2}; got {degree}.")
+        candidates = [split for split in candidates if split.degree == degree]
+        with_degree = f" and degree={degree}"
+    best = candidates[0]
+    if best.rank >= n_components:
+        return best
+    try:
+        enough = smallest_order(n_features, n_components)
+        change = "another degree" if enough == order else f"order={enough}"
+        cure = f"Use {change} (up to {largest_rank(n_features, enough)}), or at most"
+    except CapacityError:
+        cure = f"No other order reaches {n_components}: add features, or ask for at most"
+    raise CapacityError(
+        f"order={order} with {n_features} features{with_degree} identifies at most {best.rank} "
+        f"factors or components; {n_components} were asked. {cure} {best.rank}."
+    )
 
 
 def smallest_order(
@@ -191,106 +194,3 @@ def smallest_order(
         f"no order identifies n_components={n_components} with {n_features} features{kind}; the "
         f"most that any order reaches is {most}. {cure}"
     )
-
-
-def over_capacity(
-    n_features: int,
-    order: int,
-    n_components: int,
-    most: int,
-    method: Literal["paper", "robust"] = "paper",
-    blocks: Groups = None,
-) -> str:
-    """Message for an order that identifies fewer components than given, with a remedy."""
-    message = (
-        f"order={order} with {n_features} features identifies at most {most} component"
-        f"{'s' if most > 1 else ''}; n_components={n_components} was asked. "
-    )
-    try:
-        enough = smallest_order(n_features, n_components, method, blocks)
-    except CapacityError:
-        return message + f"No other order reaches {n_components}: ask for fewer, or add features."
-    rank = largest_rank(n_features, enough, method, blocks)
-    return message + f"Use order={enough} (up to {rank}), or at most {most}."
-
-
-def usual_order(n_features: int) -> int:
-    """The order used by default: 4, or the number of features if that is smaller."""
-    return min(_USUAL_ORDER, n_features)
-
-
-def check_order(order: object, n_features: int) -> int:
-    """An order that the user gave, as an int; raise where there are fewer features."""
-    number = check_count("order", order, min(3, n_features))
-    if number > n_features:
-        raise InputError(
-            f"order must be at most the number of features: order={number} needs that many "
-            f'features; there are {n_features}. Use order="auto" or at most {n_features}.'
-        )
-    return number
-
-
-def choose_order(
-    n_features: int,
-    n_components: int | Literal["auto", "bic"],
-    available: int | None = None,
-    method: Literal["paper", "robust"] = "robust",
-    blocks: Groups = None,
-) -> int:
-    """The order for a number of components, where the user gave none.
-
-    method="robust": the smallest order from 4 to 7 whose capacity exceeds `n_components` by 30 %,
-    else the one of the largest capacity. Orders above 7 are chosen where no lower one identifies
-    `n_components` and there are at most 16 features. method="paper": the smallest order that
-    identifies `n_components`; 3 for one component. "auto" and "bic" allow for 8 components, and no
-    order is above `available`, the highest that a summary holds.
-
-    >>> choose_order(15, 8), choose_order(15, 9), choose_order(15, 9, available=4)
-    (4, 5, 4)
-    """
-    r = _AUTO_COMPONENTS
-    if not isinstance(n_components, str):
-        r = check_count("n_components", n_components, 1)
-    limit = n_features if available is None else min(n_features, available)
-    if method == "paper":
-        return min(3, limit) if r == 1 else smallest_order(n_features, r)
-    known = check_blocks(n_features, blocks)
-    highest = min(_HIGHEST_ORDER, limit)
-    for order in range(usual_order(highest), highest + 1):
-        if _MARGIN[1] * robust_rank(n_features, order, known) >= _MARGIN[0] * r:
-            return order
-    ranks = [robust_rank(n_features, order, known) for order in range(1, highest + 1)]
-    if max(ranks) < r and n_features <= _FEW_FEATURES:
-        for order in range(highest + 1, limit + 1):
-            if robust_rank(n_features, order, known) >= r:
-                return order
-    return max(usual_order(highest), 1 + ranks.index(max(ranks)))
-
-
-def affordable_order(
-    n_features: int,
-    n_components: int | Literal["auto", "bic"],
-    n_rows: int | None,
-    rows_per_parameter: int,
-) -> int:
-    """The order of `choose_order`, or a lower one where rows are at hand and moments cost too much.
-
-    With EM passes over the rows, moments give one candidate of many, and the test. Wide tables
-    then take the highest order, at least 2, whose sums cost less than the passes; with too few
-    rows for a moment answer, the highest whose sums cost next to nothing.
-
-    >>> affordable_order(30, 5, 10**5, 5), affordable_order(30, 5, 500, 5)
-    (4, 3)
-    >>> affordable_order(300, 5, 10**5, 5)
-    2
-    """
-    order = choose_order(n_features, n_components)
-    if n_features <= _FEW_FEATURES:
-        return order
-    r = 2 if isinstance(n_components, str) else n_components
-    most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
-    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + 1):
-        most = _CHEAP_SUMS
-    while order > 2 and count_monomials(n_features, order) > most:
-        order -= 1
-    return order

@@ -10,8 +10,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
+from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, read_more, warn_caller
-from momentmix.paper.ranks import usual_order
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary

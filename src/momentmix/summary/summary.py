@@ -77,7 +77,7 @@ class MomentSummary(SummaryView):
         may stand in another order, but not have other names. Not with a schema, which has names.
     squared_order : int, optional
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
-        min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
+        min(2, order − 1), at most order − 1. `momentmix.paper.fit` needs order − 2.
     shard_id : str or bytes, optional
         Name of the first shard, for callers that can name their parts (file fingerprint and
         part); random by default. Rows that need other units (another scale, a mean that moves, as

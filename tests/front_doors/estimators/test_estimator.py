@@ -249,7 +249,6 @@ def test_the_same_bits_as_fit(truth, n_rows, change):
         {"n_components": 1},
         {"n_components": "auto", "max_components": 4},
         {"n_components": "bic"},
-        {"n_components": 2, "method": "paper"},
     ],
 )
 def test_the_same_bits_as_fit_with_options(rows, options):

@@ -137,7 +137,6 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
         (GOOD, {"n_components": 2.5}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'"),
         (GOOD, {"n_components": "3"}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'; got '3'"),
         (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
-        (GOOD, {"n_components": 2, "method": "magic"}, InputError, '"robust" or "paper"'),
         (GOOD, {"remedies": "apply"}, InputError, 'must be "try" or None'),
         (mm.summarize(GOOD), {"n_components": 9}, CapacityError, "at most 3 components from"),
         (
@@ -152,14 +151,6 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
 def test_bad_requests_are_refused(data, arguments, error, message):
     with pytest.raises(error, match=message):
         mm.fit(data, **arguments)
-
-
-def test_paper_method_has_no_standard_errors():
-    truth = random_mixture(2, 6, seed=0, spread=9.0)
-    rows, _ = truth.sample(2000, random_state=0)
-    result = mm.fit(rows, 2, method="paper", random_state=0)
-    with pytest.raises(InputError, match="gives no standard errors"):
-        _ = result.standard_errors
 
 
 def test_certificate_gives_every_reason():

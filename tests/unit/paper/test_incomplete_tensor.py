@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from momentmix import IncompleteSymmetricTensor
 from momentmix.errors import InputError, InputTypeError
+from momentmix.paper.gauss_newton import leave_one_out, normal_matrix
 from momentmix.paper.incomplete_tensor import (
     contract,
     contract_gradient,
@@ -17,10 +18,7 @@ from momentmix.paper.incomplete_tensor import (
     power_derivative,
     power_inner_products,
     power_sum,
-    project_remainder,
-    remainder_squares,
 )
-from momentmix.paper.normal_matrix import leave_one_out, normal_matrix
 
 SHAPES = [(3, 1), (5, 2), (6, 3), (6, 4), (7, 5), (5, 5)]
 
@@ -90,19 +88,6 @@ def test_contraction_and_its_gradient(d, order, kind):
             for a in label:
                 gradient[row, a] += value * np.prod([q[c] for c in label if c != a])
     np.testing.assert_allclose(contract_gradient(values, factors, order), gradient, rtol=1e-10)
-
-
-@pytest.mark.parametrize("kind", ["real", "complex"])
-@pytest.mark.parametrize(("d", "order"), SHAPES)
-def test_projection_of_a_remainder(d, order, kind):
-    factors, weights = random_factors(6, 3, d, kind), random_factors(7, 1, 3, kind)[0]
-    values = np.random.default_rng(8).standard_normal(power_sum(factors, order).size)
-    remainder = values - power_sum(factors, order, weights)
-    inner, squares = project_remainder(values, factors, order, weights)
-    np.testing.assert_allclose(inner, contract(remainder, factors.conj(), order), rtol=1e-10)
-    assert squares == pytest.approx(np.linalg.norm(remainder) ** 2, rel=1e-12)
-    found = remainder_squares(values, factors, order, weights)
-    assert found == pytest.approx(squares, rel=1e-13)
 
 
 @given(seed=st.integers(0, 100), order=st.integers(1, 5))

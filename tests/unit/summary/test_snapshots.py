@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from momentmix import MomentGaussianMixture, MomentSummary, fit
+from momentmix import MomentGaussianMixture, MomentSummary, fit, paper
 from momentmix.errors import InputError, ShardError
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 4)) + np.array([0, 5, 1e6, 0])
@@ -32,7 +32,7 @@ READS = {
     "select": lambda s: s.select([2, 1, 0]),
     "moments": lambda s: (s.moments(), s.cost),
     "fit": lambda s: fit(s, 1),
-    "paper": lambda s: fit(s, 1, method="paper"),
+    "paper": lambda s: paper.fit(s, 1),
     "estimator": lambda s: MomentGaussianMixture(1).fit_summary(s).partial_fit(ROWS),
     "copy filled": lambda s: s.copy().update(ROWS * 3),
 }

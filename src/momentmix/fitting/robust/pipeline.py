@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import namespace, on_device_of, physical_memory
-from momentmix.capacity import FEWEST_BLOCKS, robust_rank
+from momentmix.capacity import (
+    FEWEST_BLOCKS,
+    affordable_order,
+    choose_order,
+    robust_rank,
+    usable_orders,
+)
 from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -52,7 +58,6 @@ from momentmix.fitting.robust.number_of_components import (
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import mixture_from
 from momentmix.mixture.prior import VARIANCE_FLOOR
-from momentmix.paper.ranks import affordable_order, choose_order, usable_orders
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema

@@ -44,7 +44,7 @@ def support(supported):
         ({}, "passed", None),
         ({"findings": [WARNING]}, "passed", None),
         ({"test": outcome(1e-9, 1e-4)}, "passed", None),  # a negligible effect
-        ({"loss": NAN}, "passed", None),  # method="paper"
+        ({"loss": NAN}, "passed", None),
         ({"support": support(True)}, "passed", None),
         ({"test": UNTESTABLE, "r": 1}, "passed", None),
         ({"test": UNTESTABLE}, "untested", "nothing to test"),
