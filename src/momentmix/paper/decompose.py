@@ -17,8 +17,9 @@ lowest residual is kept, since the error of a single draw is heavy-tailed. (coef
 problem one degree higher have the matrix [w̃]_{J_3} in common, so that one factorization solves
 both, and (coef-2) becomes a ratio of their solutions. (coef-lambda) uses the Gram matrix in closed
 form, m!·e_m; what the λ_i leave on Ω_m is projected again, so that the normal equations lose no
-digits. All columns are scaled to norm one. The problems of section 4 (coefest-1, coefest-2,
-coefest-lambda) are the same lines. generating.py (Steps 1 and 2) says what differs there.
+digits; it starts from the λ_i that (coef-1) implies. All columns are scaled to norm one. The
+problems of section 4 (coefest-1, coefest-2, coefest-lambda) are the same lines. generating.py
+(Steps 1 and 2) says what differs there.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ _FAR = 0.1  # residual that no exact tensor of the rank leaves
 LARGE = 500  # ranks above it take seconds an order
 _THREADED = 100  # ranks from it on share the systems of an order among the cores
 _MOST_THREADS = 16
-_PROJECTIONS = 3  # at most; two are enough but for badly conditioned powers
+_PROJECTIONS = 3  # at most; one is enough after a good start
 _LOST = 1e-6  # ratio of two squared norms below which their difference would lose digits
 
 
@@ -316,25 +317,22 @@ def _attempt(
         diagnostics, eigenvalue_gap=roots.gap, condition_eigenvectors=roots.condition
     )
     require(roots.condition * _EPS < 1, "distinct-eigenvalues")
-    lower = lower_coordinates(blocks, split, roots.values)  # Step 3
-    require(lower is not None, "distinct-eigenvalues")
+    lower, start = lower_coordinates(blocks, split, roots.values)  # Step 3
     directions = np.empty((rank, tensor.n_features), dtype=roots.values.dtype)
     directions[:, coordinates[0]] = 1.0  # (r, d), rows (1, u_i)  F-decomp
     directions[:, coordinates[1 : split.n_lower + 1]] = lower
     directions[:, coordinates[split.n_lower + 1 :]] = roots.values
-    weights, residual = solve_weights(tensor, directions)
+    weights, residual = solve_weights(tensor, directions, start, n_threads)
     require(np.isfinite(residual), "residual")
     return _with_weights(tensor, directions, weights, replace(diagnostics, residual=residual))
 
 
-def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array | None:
-    """ṽ_i (r, k) from (coef-1) and (coef-2); None where they are not determined."""
+def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> tuple[Array, Array]:
+    """ṽ_i (r, k) from (coef-1) and (coef-2), and λ_i of (coef-1); NaN where not determined."""
     k, p = split.n_lower, split.degree
     table = monomials(upper.T, blocks.co_degree)[-1]  # (#J_2, r), [w̃]_{J_3}
     both = np.concatenate([blocks.base, blocks.raised_lower]).T
-    solution, condition = scaled_least_squares(table, both)
-    if not np.isfinite(condition):
-        return None
+    solution = scaled_least_squares(table, both)[0]
     products = solution[:, : comb(k, p)]  # (r, C(k, p))  coef-1, coefest-1
     raised = solution[:, comb(k, p) :]  # (r, C(k, p+1)): λ_i v_i^S for p + 1 indices S
     lower = np.empty((solution.shape[0], k), solution.dtype)
@@ -345,10 +343,14 @@ def lower_coordinates(blocks: SubTensors, split: Split, upper: Array) -> Array |
             under, over = products[:, colex_rank(rest)], raised[:, colex_rank(with_j)]
             inner = np.einsum("is,is->i", under.conj(), over)
             lower[:, j] = inner / np.linalg.norm(under, axis=1) ** 2  # (r,)  coef-2, coefest-2
-    return lower
+        powers = monomials(lower.T, p)[-1].T  # (r, C(k, p)), v_i^{J_1}
+        inner = np.einsum("is,is->i", powers.conj(), products)
+        return lower, inner / np.linalg.norm(powers, axis=1) ** 2
 
 
-def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple[Array, float]:
+def solve_weights(
+    tensor: IncompleteSymmetricTensor, directions: Array, start: Array, n_threads: int = 1
+) -> tuple[Array, float]:
     """λ by least squares on Ω_m, and the relative residual; scales `directions` in place."""
     order = tensor.order
     lengths = np.sqrt(np.real(elementary_symmetric(np.abs(directions) ** 2, order)[order]))
@@ -356,11 +358,10 @@ def solve_weights(tensor: IncompleteSymmetricTensor, directions: Array) -> tuple
         return np.zeros(directions.shape[0]), np.inf
     directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
     gram = power_inner_products(directions, directions, order) / factorial(order)
-    weights, remainder = np.zeros(len(directions), directions.dtype), tensor.values
-    for i in range(_PROJECTIONS):
-        if i:
-            remainder = tensor.values - power_sum(directions, order, weights)
-        inner = contract(remainder, directions.conj(), order)
+    weights = start * lengths
+    for _ in range(_PROJECTIONS):
+        remainder = tensor.values - power_sum(directions, order, weights, n_threads)
+        inner = contract(remainder, directions.conj(), order, n_threads)
         try:
             step = linalg.cho_solve(linalg.cho_factor(gram, check_finite=False), inner)
         except linalg.LinAlgError:

@@ -16,6 +16,7 @@ Differs from the paper: nothing.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import comb, factorial
@@ -34,6 +35,7 @@ from momentmix.index_sets import (
     monomials_pullback,
     monomials_tangent,
 )
+from momentmix.parallel import map_in_order
 
 _CACHED = 1 << 16  # numbers in the blocks of `power_inner_products`, which a cache holds
 
@@ -252,7 +254,9 @@ class _PivotTables:
             yield j, starts[:n_upper] + (comb(j, self.a + 1) + np.arange(n_lower))
 
 
-def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) -> Array:
+def power_sum(
+    factors: ArrayLike, order: int, weights: ArrayLike | None = None, n_threads: int = 1
+) -> Array:
     """Σ_i weights_i · factors_i^{⊗order} on Ω_order, of shape (C(d, order),): matrix products."""
     points = np.asarray(factors).T
     if points.dtype.kind != "c":
@@ -261,21 +265,27 @@ def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) 
     tables = _PivotTables(points, order)
     lower, upper = tables.lower[-1], tables.upper[-1]
     values = np.empty(comb(tables.d, order), dtype=scale.dtype)
-    for j, places in tables:
+
+    def fill(pivot: tuple[int, Int]) -> None:
+        j, places = pivot
         n_upper, n_lower = places.shape
         values[places] = (upper[:n_upper] * scale[j]) @ lower[:n_lower].T
+
+    deque(map_in_order(fill, tables, n_threads), maxlen=0)
     return values
 
 
-def contract(values: Array, factors: Array, order: int) -> Array:
+def contract(values: Array, factors: Array, order: int, n_threads: int = 1) -> Array:
     """Contract a tensor on Ω_m with powers of each factor: Σ_I values_I · Π_{a∈I} factors_ia."""
     tables = _PivotTables(factors.T, order)
-    inner = np.zeros(factors.shape[0], np.result_type(values, factors))
-    for j, places in tables:
+
+    def part(pivot: tuple[int, Int]) -> Array:
+        j, places = pivot
         n_upper, n_lower = places.shape
         partial = values[places] @ tables.lower[-1][:n_lower]  # (n_upper, r)
-        inner += np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper]) * tables.points[j]
-    return inner
+        return np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper]) * tables.points[j]
+
+    return np.asarray(sum(map_in_order(part, tables, n_threads)))
 
 
 def contract_gradient(values: Array, factors: Array, order: int) -> Array:
