@@ -256,7 +256,7 @@ def leave_one_out(x: Array, degree: int) -> Array:
     after[0] = 1.0
     result = np.empty_like(x)
     for i in range(d - 1, -1, -1):
-        result[..., i] = sum(before[i, s] * after[degree - s] for s in range(degree + 1))
+        result[..., i] = np.einsum("s...,s...->...", before[i], after[::-1])
         after[1:] += x[..., i] * after[:-1]
     return result
 

@@ -154,13 +154,20 @@ def fit(
         _check_summary(summary, m)
         found = learn_mixture(RawMoments(summary), r, m, random_state)
     mixture = replace(found.mixture, feature_names=summary.feature_names)
-    if variance_floor > 0:
-        centered = mixture.means - mixture.weights @ mixture.means
-        within = summary.variance - mixture.weights @ centered**2
-        spread = np.where(summary.variance > 0, summary.variance, summary.mean**2)
-        least = np.maximum(VARIANCE_FLOOR * spread, np.finfo(float).tiny)  # of constant columns too
-        mixture = mixture.with_variance_floor(np.maximum(variance_floor * within, least))
-    return replace(found, mixture=mixture)
+    return replace(found, mixture=raise_variances(mixture, summary, variance_floor))
+
+
+def raise_variances(
+    mixture: DiagonalMixture, summary: MomentSummary, floor: float
+) -> DiagonalMixture:
+    """Variances of at least `floor` times the variance within components, unless it is zero."""
+    if floor == 0:
+        return mixture
+    centered = mixture.means - mixture.weights @ mixture.means
+    within = summary.variance - mixture.weights @ centered**2
+    spread = np.where(summary.variance > 0, summary.variance, summary.mean**2)
+    least = np.maximum(VARIANCE_FLOOR * spread, np.finfo(float).tiny)  # of constant columns too
+    return mixture.with_variance_floor(np.maximum(floor * within, least))
 
 
 def _check_summary(summary: MomentSummary, order: int) -> None:
@@ -188,15 +195,16 @@ class RawMoments:
     """Uncentered moments of a summary."""
 
     def __init__(self, summary: MomentSummary) -> None:
-        self.summary, self.n_features = summary, summary.n_features
+        self.n_features = summary.n_features
+        self.values = summary.moments(shift=0.0, scale=1.0)
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
         """E[y_I] on Ω_order."""
-        return self.summary.tensor(order, shift=0.0, scale=1.0)
+        return IncompleteSymmetricTensor(self.values.distinct[order], self.n_features, order)
 
     def squared_moments(self, feature: int, order: int) -> Array:
         """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
-        return self.summary.squared(feature, order, shift=0.0, scale=1.0)
+        return np.asarray(self.values.squared[order][feature])
 
 
 def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> int:
