@@ -133,7 +133,7 @@ class IncompleteSymmetricTensor:
         Parameters
         ----------
         array : array of shape (n_features, …, n_features), one axis for each index
-            Symmetric within rounding errors; entries with equal indices are not used.
+            Symmetric within rounding errors. Entries with equal indices are not used and may be NaN.
 
         Examples
         --------
@@ -160,16 +160,16 @@ class IncompleteSymmetricTensor:
         check_countable(d, order)
         tensor = cls(dense[tuple(index_sets(d, order).T)], d, order)
         eps = np.finfo(dense.dtype).eps if dense.dtype.kind in "fc" else 0.0
-        most = 16 * np.sqrt(order) * float(eps) * float(np.abs(dense).max())
+        most = 16 * np.sqrt(order) * float(eps) * float(np.nanmax(np.abs(dense)))
         for axis in range(order - 1):  # swaps of neighbors give every permutation
             swapped = np.swapaxes(dense, axis, axis + 1)
             apart = np.abs(np.subtract(dense, swapped, dtype=np.result_type(dense, float)))
-            if apart.max() > most:
-                place = tuple(int(i) for i in np.unravel_index(apart.argmax(), dense.shape))
+            if np.nanmax(apart) > most:
+                place = tuple(int(i) for i in np.unravel_index(np.nanargmax(apart), dense.shape))
                 raise InputError(
                     f"array must be symmetric within rounding errors; the entry at {place} and "
                     f"that with indices {axis} and {axis + 1} exchanged differ by "
-                    f"{apart.max():.3g} (largest difference). Average the array over all orders "
+                    f"{np.nanmax(apart):.3g} (largest difference). Average the array over all orders "
                     "of its axes first."
                 )
         return tensor
