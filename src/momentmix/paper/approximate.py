@@ -13,8 +13,7 @@ squares, so that the result is real. Two vectors that noise has merged into a co
 start from a + b and a − b. Where noise has spoilt the start, the factors are searched one after the
 other (power_search.py), and so are powers that a good start misses: a start with a residual above
 0.3 is discarded, and up to four searches are made while more is left than noise would leave.
-``search=False`` turns this off. The least squares has at most 50 steps, 10 and one search where
-r·C(d, m) > 1e6.
+``search=False`` turns this off. The least squares has at most 50 steps.
 """
 
 from __future__ import annotations
@@ -34,8 +33,7 @@ from momentmix.parallel import one_thread_below
 _ORDERS = 2  # of the coordinates, by default
 _NEAR = 0.3  # residual from which a start is of no more use than none
 _SEARCHES = 4  # at most, while more is left than noise would leave
-_MUCH_WORK = 10**6  # rank times entries above which there is one search: it takes seconds
-_STEPS, _FEW_STEPS = 50, 10  # of the least squares, and where there is much work
+_STEPS = 50  # of the least squares
 _ROUNDING = 1e-12  # relative residual of an exact tensor
 
 
@@ -87,7 +85,7 @@ def approximate(
     n_orders, degree : int, optional
         As in `decompose`, but two orders by default, one above rank 500.
     max_iterations : int, optional
-        Steps of Levenberg–Marquardt at the end. 50 by default, 10 where each takes long.
+        Steps of Levenberg–Marquardt at the end. 50 by default.
     search : bool
         Whether factors are searched one after the other where noise has spoilt the start, and
         where a start misses some. With ``search=False, n_orders=1`` it is the printed algorithm.
@@ -180,13 +178,11 @@ def best_powers(
     nearest, diagnostics = starts[i], tried[i].diagnostics
     start = nearest if residual < _NEAR or rank == 1 else None
     best: Approximation | None = None
-    slow = rank * tensor.values.size > _MUCH_WORK
-    n_steps = max_iterations or (_FEW_STEPS if slow else _STEPS)
-    for _ in range(1 if slow or not search else _SEARCHES):
+    for _ in range(_SEARCHES if search else 1):
         found, is_noise = search_powers(tensor, rank, rng, start) if search else (nearest, True)
         if found.shape[0] < rank:
             found = nearest
-        fit = fit_powers(tensor, found, max_iterations=n_steps)  # Step 4
+        fit = fit_powers(tensor, found, max_iterations=max_iterations or _STEPS)  # Step 4
         if best is None or fit.residual < best.residual:
             noise = noise_peak(fit.residual * size, tensor.values.size, tensor.n_features, rank)
             supported = int((losses(fit.factors, tensor.order) > noise).sum())

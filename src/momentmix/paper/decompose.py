@@ -110,14 +110,8 @@ class Decomposition:
     The problem is (paper: high-incomplete-decomp).
     """
 
-    factors: Array
-    diagnostics: Diagnostics = field(repr=False)
-
-    def __repr__(self) -> str:
-        rank, d = self.factors.shape
-        return (
-            f"Decomposition(rank={rank}, n_features={d}, residual={self.diagnostics.residual:.2e})"
-        )
+    factors: Array = field(repr=False)
+    diagnostics: Diagnostics
 
 
 def decompose(

@@ -133,7 +133,8 @@ class IncompleteSymmetricTensor:
         Parameters
         ----------
         array : array of shape (n_features, …, n_features), one axis for each index
-            Symmetric within rounding errors. Entries with equal indices are not used and may be NaN.
+            Symmetric within rounding errors. Entries with equal indices are not used, and may be
+            NaN.
 
         Examples
         --------
@@ -169,8 +170,8 @@ class IncompleteSymmetricTensor:
                 raise InputError(
                     f"array must be symmetric within rounding errors; the entry at {place} and "
                     f"that with indices {axis} and {axis + 1} exchanged differ by "
-                    f"{np.nanmax(apart):.3g} (largest difference). Average the array over all orders "
-                    "of its axes first."
+                    f"{np.nanmax(apart):.3g} (largest difference). Average the array over all "
+                    "orders of its axes first."
                 )
         return tensor
 

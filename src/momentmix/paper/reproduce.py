@@ -81,15 +81,14 @@ def _collect(
     default: int,
     *settings: Any,
     key: tuple[int, ...] = (),
-    end: tuple[int, ...] = (),
 ) -> list[ex.Instance]:
-    """Run the instances of a row; seeds are (d, m, *key, instance, *end)."""
+    """Run the instances of a row; seeds are (d, m, *key, instance)."""
     d, m = row["d"], row["m"]
     total = default if options.instances is None else options.instances
     collected = []
     with counting(_label(row), total, "instances") as count:
         for i in range(total):
-            rng = ex.generator(options.seed, d, m, *key, i, *end)
+            rng = ex.generator(options.seed, d, m, *key, i)
             collected.append(experiment(rng, d, m, *settings))
             count(1)
     return collected
@@ -152,24 +151,18 @@ def _rows_stability() -> list[Row]:
 
 
 def _run_stability(row: Row, options: RunOptions) -> list[Row]:
-    r = row["r"]
-    factors = _collect(ex.stability, row, options, 10, r, key=(r,))
-    parameters = _collect(ex.parameter_stability, row, options, 10, r, key=(r,), end=(2,))
-    tables = {"factors": _values(factors, "ratios")}
-    tables |= {key: _values(parameters, key) for key in ("weights", "means", "variances")}
+    found = _collect(ex.stability, row, options, 10, row["r"], key=(row["r"],))
     last = ex.RELATIVE_NOISE.index(1e-4 if row["divisor"] == 1 else 1e-3) + 1
-    figures: Row = {"n": len(factors)}
-    for name, table in tables.items():
-        medians = np.median(table, axis=0)[:last]  # over instances, one for each noise level
-        middle = float(np.median(medians))
-        figures[name] = middle
+    figures: Row = {"n": len(found)}
+    for name in found[0]:
+        medians = np.median(_values(found, name), axis=0)[:last]  # one for each noise level
+        figures[name] = middle = float(np.median(medians))
         figures[f"{name}_spread"] = float(max(medians.max() / middle, middle / medians.min()))
-        figures[f"{name}_ratios"] = table.tolist()
     return [figures]
 
 
 def _run_recovery(row: Row, options: RunOptions) -> list[Row]:
-    found = _collect(ex.recovery, row, options, 100, end=(1,))
+    found = _collect(ex.recovery, row, options, 100)
     worst = np.max([_values(found, key) for key in ("weights", "means", "variances")], axis=0)
     good, median = int((worst <= 1e-8).sum()), float(np.median(worst))
     return _figures(found, worst, good=good, median=median)
