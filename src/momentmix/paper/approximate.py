@@ -182,7 +182,7 @@ def best_powers(
         found, is_noise = search_powers(tensor, rank, rng, start) if search else (nearest, True)
         if found.shape[0] < rank:
             found = nearest
-        fit = fit_powers(tensor, found, max_iterations=max_iterations or _STEPS)  # Step 4
+        fit = fit_powers([tensor], found, max_iterations=max_iterations or _STEPS)  # Step 4
         if best is None or fit.residual < best.residual:
             noise = noise_peak(fit.residual * size, tensor.values.size, tensor.n_features, rank)
             supported = int((losses(fit.factors, tensor.order) > noise).sum())

@@ -2,8 +2,8 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| q_i^* (solve-F) | ``fit_powers`` | (r, d) |
-| ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_weighted_powers`` | (r,), (r, d) |
+| q_i^* (solve-F) | ``fit_powers([F], q)`` | (r, d) |
+| ω_i^*, μ_i^* (prob:nls-w mu) | ``fit_powers([M_m, M_t], μ, ω)`` | (r,), (r, d) |
 | Jᴴ R, R the residual on Ω_m | ``gradient`` | (r·d,) |
 | e_t of x with one entry left out, for each entry | ``leave_one_out(x, t)`` | (…, d) |
 | Jᴴ J, J = ∂/∂(ω, μ) | ``normal_matrix(weights, vectors, m)`` | (r + r·d, r + r·d) |
@@ -21,8 +21,7 @@ Entries are left out by products of prefixes and suffixes, never by division, so
 entries do no harm.
 
 Differs from the paper: the paper uses MATLAB's ``lsqnonlin`` and ``fmincon``; here
-Levenberg–Marquardt, with conjugate gradients on Jᴴ J v where that matrix would be too large. The
-constraints ω ≥ 0, Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
+Levenberg–Marquardt. The constraints ω ≥ 0, Σ ω = 1 hold by the substitution ω_i = s_i² / Σ s².
 """
 
 from __future__ import annotations
@@ -33,20 +32,14 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
-from scipy.sparse.linalg import LinearOperator, cg
 
 from momentmix._typing import Array
 from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract_gradient,
-    power_derivative,
     power_sum,
 )
 
-_LARGEST_MATRIX = 12_000  # unknowns; above it JᴴJ is applied and never stored (2.3 GB at this size)
-_LARGE_LOOSE = 500  # the same for steps far from the minimum
-# Relative error and number of conjugate gradients; the next step corrects an inexact one.
-_EXACT, _LOOSE = (1e-6, 60), (1e-2, 15)
 _STALL = 1e-15  # relative decrease of the squared residual that rounding alone can give
 
 Residuals = list[Array]
@@ -124,70 +117,43 @@ class PowerFit(NamedTuple):
 
 
 def fit_powers(
-    tensor: IncompleteSymmetricTensor,
-    start: Array,
-    *,
-    max_iterations: int = 100,
-    loose: bool = False,
-) -> PowerFit:
-    """Minimize ‖F − Σ_i q_i^{⊗m}‖ on Ω_m (paper: solve-F); complex where `start` (r, d) is.
-
-    `loose` steps are made by a few conjugate gradients where there are many unknowns.
-    """
-    r, d = start.shape
-    order = tensor.order
-    size = float(np.linalg.norm(tensor.values)) or 1.0
-
-    def residuals_at(point: Array) -> Residuals:
-        return [tensor.values - power_sum(point.reshape(r, d), order)]
-
-    def linearize(point: Array, residuals: Residuals) -> Step:
-        factors = point.reshape(r, d)
-        gradient = contract_gradient(residuals[0], np.conj(factors), order).ravel()  # Jᴴ R
-        if r * d > (_LARGE_LOOSE if loose else _LARGEST_MATRIX):
-            return _matrix_free_step(factors, order, gradient, *(_LOOSE if loose else _EXACT))
-        matrix = normal_matrix(np.ones(r), factors, order)[r:, r:]
-        return lambda damping: _cholesky_step(matrix, gradient, damping)
-
-    end = _descend(np.array(start).ravel(), residuals_at, linearize, size, max_iterations)
-    return PowerFit(end.point.reshape(r, d), np.ones(r), end.cost, end.n_iterations, end.converged)
-
-
-def fit_weighted_powers(
     tensors: Sequence[IncompleteSymmetricTensor],
-    weights: Array,
     vectors: Array,
+    weights: Array | None = None,
     *,
     max_iterations: int = 100,
 ) -> PowerFit:
-    """Minimize Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over several orders t, ω ≥ 0, Σ ω = 1.
+    """Minimize Σ_t ‖M_t − Σ_i ω_i μ_i^{⊗t}‖² over the given tensors (paper: prob:nls-w mu).
 
-    With the orders m and t this is (paper: prob:nls-w mu).
+    With `weights` ω ≥ 0, Σ ω = 1, from these; without, ω = 1 (paper: solve-F). Complex where
+    `vectors` (r, d), the start, are.
     """
     r, d = vectors.shape
     size = float(np.sqrt(sum(tensor.norm() ** 2 for tensor in tensors))) or 1.0
+    roots = [np.sqrt(factorial(tensor.order)) for tensor in tensors]  # of permutations
 
     def unpack(point: Array) -> tuple[Array, Array]:
+        if weights is None:
+            return np.ones(r), point.reshape(r, d)
         squares = point[:r] ** 2
         return squares / squares.sum(), point[r:].reshape(r, d)
 
     def residuals_at(point: Array) -> Residuals:
         w, mu = unpack(point)
-        return [
-            np.sqrt(factorial(tensor.order)) * (tensor.values - power_sum(mu, tensor.order, w))
-            for tensor in tensors
-        ]
+        pairs = zip(roots, tensors, strict=True)
+        return [root * (tensor.values - power_sum(mu, tensor.order, w)) for root, tensor in pairs]
 
     def linearize(point: Array, residuals: Residuals) -> Step:
         w, mu = unpack(point)
-        matrix = np.zeros((r + r * d, r + r * d))
-        gradient = np.zeros(r + r * d)
-        for tensor, residual in zip(tensors, residuals, strict=True):
-            root = np.sqrt(factorial(tensor.order))
+        matrix = np.zeros((r + r * d, r + r * d), mu.dtype)
+        gradient = np.zeros(r + r * d, mu.dtype)  # Jᴴ R
+        for root, tensor, residual in zip(roots, tensors, residuals, strict=True):
             matrix += root**2 * normal_matrix(w, mu, tensor.order)
-            slopes = root * contract_gradient(residual, mu, tensor.order)
-            gradient[:r] += (mu * slopes).sum(axis=1) / tensor.order  # Euler: a form of degree m
+            slopes = root * contract_gradient(residual, mu.conj(), tensor.order)
+            gradient[:r] += (mu.conj() * slopes).sum(axis=1) / tensor.order  # Euler: degree m
             gradient[r:] += (w[:, None] * slopes).ravel()
+        if weights is None:
+            return lambda damping: _cholesky_step(matrix[r:, r:], gradient[r:], damping)
         total = float((point[:r] ** 2).sum())
         chain = 2 * (np.diag(point[:r]) - np.outer(w, point[:r])) / total  # ∂ω/∂s, (r, r)
         matrix[:r] = chain.T @ matrix[:r]
@@ -198,40 +164,12 @@ def fit_weighted_powers(
         matrix[:r, :r] += np.outer(unit, unit) * max(np.diag(matrix)[:r].max(), 1e-300)
         return lambda damping: _cholesky_step(matrix, gradient, damping)
 
-    start = np.concatenate([np.sqrt(np.maximum(weights, 0.0) / weights.sum()), vectors.ravel()])
+    start = vectors.ravel().copy()
+    if weights is not None:
+        start = np.concatenate([np.sqrt(np.maximum(weights, 0.0) / weights.sum()), start])
     end = _descend(start, residuals_at, linearize, size, max_iterations)
     w, mu = unpack(end.point)
     return PowerFit(mu, w, end.cost, end.n_iterations, end.converged)
-
-
-def _matrix_free_step(
-    factors: Array, order: int, gradient: Array, rtol: float, maxiter: int
-) -> Step:
-    """The same step by conjugate gradients: J v and Jᴴ u are matrix products."""
-    r, d = factors.shape
-    blocks = vector_block(factors, factors, order)[0]  # (r, d, d)
-    diagonal = np.real(np.einsum("iaa->ia", blocks))
-
-    def step_for(damping: float) -> Array:
-        shift = damping * diagonal + 1e-16 * diagonal.max()
-        inverse = np.linalg.inv(blocks + np.einsum("ia,ab->iab", shift, np.eye(d)))
-
-        def apply(v: Array) -> Array:
-            direction = v.reshape(r, d)
-            change = power_derivative(factors, direction, order)
-            back = contract_gradient(change, np.conj(factors), order)
-            return np.asarray(back + shift * direction).ravel()
-
-        def precondition(v: Array) -> Array:
-            return np.asarray(np.einsum("iab,ib->ia", inverse, v.reshape(r, d))).ravel()
-
-        shape = (r * d, r * d)
-        system = LinearOperator(shape, matvec=apply, dtype=factors.dtype)
-        preconditioner = LinearOperator(shape, matvec=precondition, dtype=factors.dtype)
-        step, _ = cg(system, gradient, rtol=rtol, maxiter=maxiter, M=preconditioner)
-        return np.asarray(step)
-
-    return step_for
 
 
 # -- JᴴJ in closed form ----------------------------------------------------------------------------

@@ -41,7 +41,7 @@ from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.paper.approximate import best_powers
-from momentmix.paper.gauss_newton import fit_weighted_powers
+from momentmix.paper.gauss_newton import fit_powers
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 from momentmix.paper.ranks import best_split, smallest_order
 from momentmix.summary.summary import MomentSummary
@@ -235,9 +235,8 @@ def learn_mixture(
     power = 1.0 / (order - low)
     weights = scales ** (order * power)  # (r,)  est-w-mu
     means = factors / scales[:, None] ** power  # (r, d)  est-w-mu
-    end = fit_weighted_powers(  # Step 4, prob:nls-w mu
-        [tensor, moments.moment_tensor(low)], weights / weights.sum(), means
-    )
+    # Step 4, prob:nls-w mu
+    end = fit_powers([tensor, moments.moment_tensor(low)], means, weights / weights.sum())
     variances = _variances(moments, factors, end.weights, end.factors, order)  # Step 5
     mixture = DiagonalMixture(end.weights / end.weights.sum(), end.factors, variances)
     #  algo:gaussian

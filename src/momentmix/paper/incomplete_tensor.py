@@ -33,7 +33,6 @@ from momentmix.index_sets import (
     index_sets,
     monomials,
     monomials_pullback,
-    monomials_tangent,
 )
 from momentmix.parallel import map_in_order
 
@@ -306,21 +305,6 @@ def contract_gradient(values: Array, factors: Array, order: int) -> Array:
     by_pivot += monomials_pullback(tables.points, tables.lower, by_lower)
     by_pivot += monomials_pullback(tables.points[::-1], tables.upper, by_upper)[::-1]
     return by_pivot.T
-
-
-def power_derivative(factors: Array, directions: Array, order: int) -> Array:
-    """Directional derivative of ``power_sum(factors, order)``, of shape (C(d, order),)."""
-    tables = _PivotTables(factors.T, order)
-    tangents = directions.T
-    lower, upper = tables.lower[-1], tables.upper[-1]
-    d_lower = monomials_tangent(tables.points, tangents, tables.lower)
-    d_upper = monomials_tangent(tables.points[::-1], tangents[::-1], tables.upper)
-    values = np.empty(comb(tables.d, order), np.result_type(factors, directions))
-    for j, places in tables:
-        up, low = upper[: places.shape[0]], lower[: places.shape[1]]
-        moved = d_upper[: len(up)] * tables.points[j] + up * tangents[j]
-        values[places] = moved @ low.T + (up * tables.points[j]) @ d_lower[: len(low)].T
-    return values
 
 
 def elementary_symmetric(x: Array, degree: int) -> Array:

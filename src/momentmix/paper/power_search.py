@@ -63,7 +63,7 @@ def search_powers(
     for _ in range(_ROUNDS):
         if len(factors):
             n_steps = _LOOSE_STEPS[len(factors) == rank]
-            factors = fit_powers(tensor, factors, max_iterations=n_steps, loose=True).factors
+            factors = fit_powers([tensor], factors, max_iterations=n_steps).factors
         missing = rank - len(factors)
         left = tensor.values - power_sum(factors, order)
         new, sizes = largest_powers(left, d, order, 2 * missing + _SPARE_STARTS, rng)
