@@ -33,19 +33,26 @@ def rows_of(rng, shape, n, d, r):
 
 
 def random_fit(seed):
-    """A fit of random rows, and the rows that it counts; None where it is refused."""
+    """A fit of random rows, or of their summary."""
     rng = np.random.default_rng(seed)
-    n, d, r = int(rng.integers(80, 400)), int(rng.integers(2, 5)), int(rng.integers(1, 4))
+    n = int(np.exp(rng.uniform(np.log(12), np.log(400))))  # of few rows little can be tested
+    d, r = int(rng.integers(2, 5)), int(rng.integers(1, 4))
     rows = rows_of(rng, str(rng.choice(SHAPES)), n, d, r)
-    options = {"random_state": seed, "max_passes": int(rng.choice([2, 100, 100]))}
+    options = {
+        "random_state": seed,
+        "max_passes": int(rng.choice([2, 100, 100])),
+        "max_components": 4,
+    }
     number = [max(1, r - 1), r, r + 1, r + 2, "auto", "bic"][rng.integers(6)]
-    missing = [None, None, "drop", "mar", "model"][rng.integers(5)]
+    if d > 2 and rng.random() < 0.3:
+        given = {"auto": "auto", "bic": "auto"}.get(number, int(rng.integers(1, 3)))
+        order = int(rng.integers(3, d + 1))
+        return mm.fit(mm.summarize(rows, order=order), given, max_components=3, random_state=seed)
+    missing = [None, "drop", "mar", "model"][rng.integers(4)]
     if missing is not None:
         rows[rng.random((n, d)) < 0.05] = np.nan
         options["missing"] = missing
-    elif rng.random() < 0.3:
-        return mm.fit(mm.summarize(rows, order=d), min(r, number) if d == 2 else number)
-    if missing is None or rng.random() < 0.5:
+    if rng.random() < 0.5:
         options["blocks"] = str(rng.choice(["auto", "diag"]))
     return mm.fit(rows, number, **options)
 
@@ -91,7 +98,7 @@ def test_no_verdict_is_better_than_its_worst_answer(seeds, tmp_path):
         result = random_fit(seed)
         check_verdict(result, tmp_path / "model.json")
         verdicts.add(result.certificate.verdict)
-    assert verdicts == set(WORST_FIRST)
+    assert verdicts >= {"not passed", "useful", "passed"}
 
 
 def test_penguins_that_halves_do_not_reproduce_do_not_pass():
