@@ -277,9 +277,9 @@ FITS: dict[str, Entry] = {
         "The fit was stopped before it came to rest.",
     ),
     "better-number": Entry(
-        "far better with another number: {other} {other:component has|components have} a BIC lower "
-        "by {gain:,.0f}, {nats:.2g} nats a row.",
-        "Try {other} {other:group|groups}.",
+        "far better with another number: {better} {better:component has|components have} a BIC "
+        "lower by {gain:,.0f}, {nats:.2g} nats a row.",
+        "Try {better} {better:group|groups}.",
         "Another number of groups describes the rows far better.",
     ),
     "nothing-to-test": Entry(

@@ -86,10 +86,10 @@ def better_number(tried: tuple[Trial, ...], n_rows: float) -> list[Finding]:
         return []
     far = max(_FAR, 2.0 * CLEAR_LOSS * n_rows)
     beside = [t for t in tried if abs(t.n_components - chosen.n_components) == 1]
-    gain, other = max(((chosen.bic - t.bic, t.n_components) for t in beside), default=(nan, 0))
+    gain, better = max(((chosen.bic - t.bic, t.n_components) for t in beside), default=(nan, 0))
     if not gain > far:
         return []
-    return [found(FATAL, "better-number", other=other, gain=gain, nats=gain / (2.0 * n_rows))]
+    return [found(FATAL, "better-number", better=better, gain=gain, nats=gain / (2.0 * n_rows))]
 
 
 def limit_note(number: int, context: FitContext) -> str:

@@ -394,22 +394,16 @@ def with_final_figures(result: FitResult) -> FitResult:
     chosen = next((t for t in result.tried if t.chosen), None)
     if chosen is None:
         return result
-    figures, p_value, again = list[str](), chosen.p_value, chosen.reproducibility
-    if again:
-        again = tuple(result.reproducibility.tolist())
-        figures.append(f"a least reproducibility of {whole_percent(min(again))}")
-    if not isnan(chosen.bic):
-        figures.append(f"BIC {chosen.bic:.1f}")
+    p_value, again, notes = chosen.p_value, chosen.reproducibility, list(result.notes)
     if not isnan(p_value):
         p_value = result.certificate.p_value
-        figures.append(f"a p-value of {p_value:.2g}")
+    if again:
+        again = tuple(result.reproducibility.tolist())
+        start, least = f"n_components={chosen.n_components}: ", whole_percent(min(again))
+        words = f"; the final fit has a least reproducibility of {least}"
+        notes = [f"{note}{words}" if note.startswith(start) else note for note in notes]
     final = replace(chosen, p_value=p_value, reproducibility=again)
     tried = tuple(final if t.chosen else t for t in result.tried)
-    start, words = (
-        f"n_components={final.n_components}: ",
-        f"; the final fit has {' and '.join(figures)}",
-    )
-    notes = [f"{n}{words}" if n.startswith(start) and figures else n for n in result.notes]
     return replace(result, tried=tried, notes=notes)
 
 
