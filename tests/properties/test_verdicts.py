@@ -101,13 +101,17 @@ def test_no_verdict_is_better_than_its_worst_answer(seeds, tmp_path):
     assert verdicts >= {"not passed", "useful", "passed"}
 
 
-def test_penguins_that_halves_do_not_reproduce_do_not_pass():
+def test_penguins_that_halves_do_not_reproduce_do_not_pass(tmp_path):
     columns = ["bill_length_mm", "bill_depth_mm", "flipper_length_mm", "body_mass_g"]
     table = mm.example_table("penguins")
-    c = mm.fit(table, 3, columns=columns, missing="mar", random_state=0).certificate
+    result = mm.fit(table, 3, columns=columns, missing="mar", random_state=0)
+    c = result.certificate
     assert c.answers[0].short == "No"
     assert c.verdict == "not passed"
     assert "not reproduced: group" in str(c)
+    result.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text("utf-8")
+    assert "Do not rely on it yet: other rows do not give all of these groups." in page
 
 
 def test_a_fit_that_has_not_converged_does_not_pass():
