@@ -109,7 +109,8 @@ def test_penguins_that_halves_do_not_reproduce_do_not_pass(tmp_path):
     assert c.answers[0].short == "No"
     assert c.verdict == "not passed"
     assert "not reproduced: group" in str(c)
-    result.report(tmp_path / "report.html")
+    result.save(tmp_path / "model.json")
+    mm.report(tmp_path / "model.json", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
     assert "Do not rely on it yet: other rows do not give all of these groups." in page
 
