@@ -397,10 +397,10 @@ def with_final_figures(result: FitResult) -> FitResult:
     p_value, again, notes = chosen.p_value, chosen.reproducibility, list(result.notes)
     if not isnan(p_value):
         p_value = result.certificate.p_value
-    if again:
-        again = tuple(result.reproducibility.tolist())
-        start, least = f"n_components={chosen.n_components}: ", whole_percent(min(again))
-        words = f"; the final fit has a least reproducibility of {least}"
+    least = float(result.reproducibility.min())
+    if again and not isnan(least):
+        again, start = tuple(result.reproducibility.tolist()), f"n_components={len(again)}: "
+        words = f"; the final fit has a least reproducibility of {whole_percent(least)}"
         notes = [f"{note}{words}" if note.startswith(start) else note for note in notes]
     final = replace(chosen, p_value=p_value, reproducibility=again)
     tried = tuple(final if t.chosen else t for t in result.tried)
