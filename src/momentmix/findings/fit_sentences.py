@@ -261,6 +261,27 @@ FITS: dict[str, Entry] = {
         "Do not rely on the number of groups.",
         "Fewer groups, or others, describe the data as well.",
     ),
+    "not-reproduced": Entry(
+        "not reproduced: {reason}",
+        "Do not take {components} for groups of their own.",
+        "Halves of the rows do not give {n:it|them}.",
+    ),
+    "not-described": Entry(
+        "not described: {reason}",
+        "Look at the columns where the thin line leaves the gray.",
+        "The model is far from the distribution of the rows.",
+    ),
+    "not-converged": Entry(
+        "not converged after {max_passes} {max_passes:pass|passes} of EM over the rows.",
+        "Allow more passes over the rows.",
+        "The fit was stopped before it came to rest.",
+    ),
+    "better-number": Entry(
+        "far better with another number: {better} {better:component has|components have} a BIC "
+        "lower by {gain:,.0f}, {nats:.2g} nats a row.",
+        "Try {better} {better:group|groups}.",
+        "Another number of groups describes the rows far better.",
+    ),
     "nothing-to-test": Entry(
         "nothing to test: there are no more moment conditions than parameters.",
         *_FEWER_AVERAGES,

@@ -61,6 +61,10 @@ NUMBERS = {
     "unsupported": [{"reason": "why", "asked": r, "fewer": r - 1} for r in (1, 2)],
     "support-unknown": [{"reason": "why"}],
     "untested": [{}],
+    "not-reproduced": [{"reason": "why"}],
+    "not-described": [{"reason": "why"}],
+    "not-converged": [{"max_passes": 1}],
+    "better-number": [{"better": 3, "gain": 1234.5, "nats": 0.1}],
 }
 CASES = [
     pytest.param(found(severity, kind, ["a", "b"], [0, 2], **numbers), id=f"{kind} {k}")

@@ -62,7 +62,7 @@ def collect_findings(
         *component_findings(moments, parameters, np.flatnonzero(coarse).tolist()),
     ]
     is_whole = part is not None and part[0] is moments
-    if not (is_whole or test.testable or parameters.n_components == 1):
+    if not (is_whole or test.testable):
         findings.append(found(NOTE, UNTESTED))
     if part is None:
         return findings
