@@ -180,12 +180,25 @@ FITS: dict[str, Entry] = {
     ),
     # -- missing cells
     "shared-gaps": Entry(
-        lambda f: "gaps depend on gaps or values of other columns within components: {pairs}."
-        if "pairs" in f.numbers else
-        "{columns} have gaps in the same rows as another of them; the model takes gaps of "
-        "different columns for independent within components.",
-        "See why cells of {columns} are missing together.",
-        "The model takes gaps of different columns for independent, and these are not.",
+        "cells are not missing by the component alone, since gaps depend on gaps or values of "
+        "other columns within components: {pairs}; weights and means are biased, or the components "
+        "themselves are wrong.",
+        "See why cells of {columns} are missing, and fit them as missing at random.",
+        "The model takes gaps of a column for independent of all others within a group, and these "
+        "are not.",
+    ),
+    "missing-groups": Entry(
+        "{components} {n:differs|differ} from the others in nothing but missing cells: the "
+        "observed values are those of a mixture of the others, as where a page was skipped.",
+        "Do not take {components} for {n:a group|groups}: fit the cells as missing at random.",
+        "{components} {n:has|have} other missing cells, and the same values.",
+    ),
+    "selected-values": Entry(
+        "observed cells of {columns} are skewed within components, as where a cell is missing "
+        "because of its own value; means and weights are then biased, and no other way to treat "
+        "missing cells cures it.",
+        "See whether large or small values of {columns} are the ones that are missing.",
+        "Then the averages of the cells that are there are not those of all.",
     ),
     "dropped-differ": Entry(
         "rows with missing cells were left out, and their means differ from those of rows that "

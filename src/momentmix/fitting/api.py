@@ -138,9 +138,9 @@ def fit(
     missing : {"error", "mar", "model", "drop"}, default="error"
         Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
         likelihood is that of the seen cells, for which rows are needed. "model": by the component,
-        which has a probability that a cell is seen. "drop": by chance alone; their rows are left
-        out. Nothing is imputed. A `Schema` with missing cells means "model", unless another keyword
-        is given.
+        which has a probability that a cell is seen; the certificate tests it. "drop": by chance
+        alone; their rows are left out. Nothing is imputed. A `Schema` with missing cells means
+        "model", unless another keyword is given.
     background : bool or "auto", default="auto"
         Whether a fixed wide density takes rows that belong to no group, with label −1 and a share
         that is estimated (`Mixture.background_weight`). The groups are fitted without rows that lie

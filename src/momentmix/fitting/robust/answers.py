@@ -49,6 +49,7 @@ from momentmix.fitting.inference.findings import (
     collect_findings,
     weight_findings,
 )
+from momentmix.fitting.inference.missing_dependence import about_missing
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     UNTESTABLE,
@@ -117,6 +118,8 @@ def answer_from_rows(
         with own.clock.stage("halves"):
             again = halves.compare(p)._replace(cut=halves.cut(p))
         certificate = certify(moments, p, test, uncertainty, support, own, again=again)
+        missing = about_missing(moments, p, features, counts, certificate.findings)
+        certificate = replace(certificate, findings=[*certificate.findings, *missing])
         return Rest(uncertainty, certificate)
 
     if not context.defers:
