@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from momentmix import arrays
 from momentmix._typing import Array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.lazy import lazy_property
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
     Cells,
@@ -262,7 +262,7 @@ class MemoryTable(Source):
                 given.append(cells)
         yield Batch(0, self.n_rows or 0, given)
 
-    @cached_property
+    @lazy_property
     def mark(self) -> str:
         """Digest of names and of all cells."""
         digest = hashlib.sha256(repr(self.column_names).encode())
