@@ -192,3 +192,11 @@ def test_copies_are_left_out_together():
     _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
     assert len(first) == 300
     np.testing.assert_array_equal(scores, scores[first][copy_of.ravel()])
+
+
+def test_few_rows_that_stand_for_many_fit_in_memory():
+    rows, _ = LAWS["diagonal"][0].sample(500, random_state=0)
+    many = mm.fit(rows, 2, random_state=0, sample_weight=np.repeat([1e9, 2e9], [499, 1]))
+    assert many.n_rows == 501 * 10**9
+    few = mm.fit(rows, 2, random_state=0).mixture
+    np.testing.assert_allclose(many.mixture.means, few.means, atol=0.05)
