@@ -33,9 +33,7 @@ def opened(mixture: Mixture, data: Any) -> TableRows:
 
 def encoded_rows(mixture: Mixture, rows: TableRows) -> Iterator[Encoded]:
     """Yield opened rows as features; levels that the model does not have are left out."""
-    if mixture.schema is not None or rows.missing == "mar":  # numbers with gaps, too
-        return encoded_blocks(Schema(mixture.columns), rows, "the model", "missing")
-    return (Encoded(block, None) for block in rows.blocks())
+    return encoded_blocks(Schema(mixture.columns), rows, "the model", "missing")
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
@@ -63,10 +61,7 @@ def shown_rows(mixture: Mixture, data: Any, most: int = MOST_ROWS) -> tuple[Floa
     Values, of shape (n_rows, n_columns), are numbers after their transform, counts, or codes of
     levels; NaN where a cell is missing or holds a level that the mixture does not have.
     """
-    schema, rows = mixture.schema, opened(mixture, data)
-    if schema is None:
-        table = thinned(rows.blocks(), most)
-        return table, Encoded(table, None)
+    schema, rows = Schema(mixture.columns), opened(mixture, data)
 
     def with_gaps(encoded: Encoded) -> Float:
         features, left_out = encoded
