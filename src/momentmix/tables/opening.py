@@ -30,7 +30,7 @@ from momentmix.tables.formats.queries import is_query, open_query
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
-from momentmix.wording import did_you_mean
+from momentmix.wording import did_you_mean, option
 
 # What reads a format is imported where a file has it.
 _FORMATS = {
@@ -135,7 +135,7 @@ class Reading:
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
             if getattr(self, name) != getattr(READ_ALL, name):
-                raise InputError(f"{name} {why}")
+                raise InputError(f"{option(**{name: ...})} {why}")
 
 
 READ_ALL = Reading()
