@@ -223,11 +223,11 @@ class TableRows(Rows):
     def placed_blocks(
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
     ) -> Iterator[tuple[int, RowBlock]]:
-        """All blocks, with the numbers of their sources; equal ones are an error of a fit."""
+        """All blocks, with the numbers of their sources; equal ones are an error."""
         n_dropped, n_rows, dropped = 0, 0, None
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
-        compares = len(self.sources) > 1 and unseen is None and not self._are_compared
+        compares = len(self.sources) > 1 and not self._are_compared
         times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
             digest = RowDigest() if compares and times[source.mark] > 1 else None
