@@ -48,7 +48,7 @@ DEFECTS = {  # numbers, how they spoil the rows, what the message says
         lambda t: np.ma.masked_where(np.isnan(at(np.nan)), GOOD.astype(t)),
         PLACE + r" is NaN",
     ),
-    "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular|inhomogeneous|sequence"),
+    "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular"),
     "nothing": ([None], lambda t: None, r"real numbers|2D array|NoneType|dimension"),
     "a name": ([str], lambda t: "rows.csv", r"real numbers|convert string|does not exist"),
 }

@@ -36,6 +36,7 @@ from momentmix.tables.learning import Families
 from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, path_list
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
+from momentmix.tables.validation import ordered_weights
 from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
 
 Auto = Literal["auto"]
@@ -149,7 +150,8 @@ def fit(
         far from all others; a finding lists these. "auto": where there are such rows. False: they
         are part of the groups. True needs rows, and "auto" has no effect on a summary.
     sample_weight : array of shape (n_rows,), optional
-        A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
+        A weight for each row; a pandas Series goes by the labels of a frame, and differing labels
+        are an error. Whole numbers stand for repeated rows. Other weights are relative, as
         those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
         more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
         0 are left out. A summary holds the weights of its rows already.
@@ -195,6 +197,7 @@ def fit(
     for name in others:
         hint = _INSTEAD.get(name) or did_you_mean(name, signature(fit).parameters).strip()
         raise InputTypeError(f"fit has no keyword {name!r}. {hint}".rstrip())
+    given["sample_weight"] = ordered_weights(sample_weight, data)
     _check_used(_changed(given) | {"remedies": remedies}, data)
     if remedies is not None:
         own = partial(fit, progress=progress, n_threads=n_threads)

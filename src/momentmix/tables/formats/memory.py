@@ -119,20 +119,13 @@ def as_rows(
     if is_frame(rows):
         array, names = _frame_rows(rows, feature_names, "the summary")
     else:
-        array = _rectangular(rows)
+        array = arrays.plain_array(rows)
         arrays.check_real(
             array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array)
         )
     check_shape(array, n_features)
     warn_integers(np.ma.compressed(rows) if arrays.has_mask(rows) else array, "rows hold")
     return array, names
-
-
-def _rectangular(rows: Any) -> NDArray[Any]:
-    try:
-        return arrays.plain_array(rows)
-    except ValueError as error:
-        raise InputError(f"rows must form a rectangular array: {error}.") from error
 
 
 def _not_numbers(array: NDArray[Any]) -> str:
@@ -174,8 +167,8 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
         for i in range(len(frame_labels(X))):
             _numbers_of(X, i)  # scikit-learn names no column
         return X, None
-    if arrays.has_mask(X):
-        X = arrays.plain_array(X)  # NaN where a number is masked
+    if arrays.has_mask(X) or isinstance(X, list | tuple):
+        X = arrays.plain_array(X)  # NaN where a number is masked; rows of one length
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
         arrays.check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
@@ -291,7 +284,7 @@ def _checked_list(name: object, column: Any) -> Any:
 
 def _columns_of_array(rows: Any) -> list[Array]:
     """The columns of an array, or of a list of rows."""
-    array = _rectangular(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
+    array = arrays.plain_array(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind not in "fiubOU":
