@@ -52,7 +52,7 @@ _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
 INSTEAD = {  # of keywords that there were
-    "numeric_only": "Name the columns with columns= or exclude=.",
+    "numeric_only": f"Name the columns: {option(columns=...)} or {option(exclude=...)}.",
     "thousands": "Write the numbers without marks between thousands.",
     "by_name": "Leave equal files out: their rows would count twice.",
     "device": "Pass a tensor of torch: its sums are computed where it is.",
