@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import momentmix as mm
+from momentmix.errors import InputError
 
 GOOD = np.random.default_rng(0).standard_normal((60, 3))
 PLACE = r"row 7, column 1"
@@ -164,3 +165,17 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was():
     model.n_components = 4
     check_refused(model, lambda: model.fit(GOOD[:3]), "needs at least that many rows")
     assert model.predict(GOOD[:2]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("shapes", [[3, 4], [(3, 2), (4, 2)], [(3, 2), (3, 4)]])
+def test_arrays_of_unequal_lengths_are_no_table(shapes):
+    ragged = [np.zeros(shape) for shape in shapes]
+    for call in (
+        lambda: mm.fit(ragged, 1),
+        lambda: mm.MomentGaussianMixture().fit(ragged),
+        lambda: mm.MomentGaussianMixture().partial_fit(ragged),
+        lambda: mm.MomentMixture().fit(ragged),
+        lambda: estimator().mixture_.predict(ragged),
+    ):
+        with pytest.raises(InputError, match="rectangular"):
+            call()

@@ -121,7 +121,8 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
 
 def ordered_weights(sample_weight: Any, rows: Any) -> Any:
     """Weights in the order of the rows: a Series of pandas goes by the labels of a frame."""
-    own, labels = (getattr(x, "index", None) for x in (sample_weight, rows))
+    own: Any = getattr(sample_weight, "index", None)
+    labels: Any = getattr(rows, "index", None)
     if not (hasattr(own, "equals") and hasattr(labels, "equals")) or own.equals(labels):
         return sample_weight
     if len(own) != len(labels) or not (own.is_unique and own.isin(labels).all()):
