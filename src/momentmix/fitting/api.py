@@ -100,6 +100,8 @@ def fit(
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
 
+    An option that would have no effect, such as `max_passes` with a summary, is an error.
+
     Parameters
     ----------
     data : array of shape (n_rows, n_features), data frame, path, source or MomentSummary
