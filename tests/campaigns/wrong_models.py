@@ -148,7 +148,8 @@ def _outcome(rows, r, must_fail, is_summarized, options, place):
         warnings.simplefilter("ignore", FitWarning)  # it speaks, too
         try:
             data = summarize(rows) if is_summarized else rows
-            result = fit(data, r, max_passes=20, **options)
+            few = {} if is_summarized or "method" in options else {"max_passes": 20}
+            result = fit(data, r, **few, **options)
         except MomentmixError as error:
             text = str(error)
         except Exception as error:

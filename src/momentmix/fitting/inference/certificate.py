@@ -7,7 +7,6 @@ fewer components would do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isnan
 from typing import NamedTuple
 
@@ -21,6 +20,7 @@ from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.fitting.inference.verdict import NOT_TESTED, REASONS, Verdict, verdict_of
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
+from momentmix.lazy import lazy_property
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP, separation_words
 from momentmix.wording import cut_lines, plural, whole_percent
 
@@ -124,7 +124,7 @@ class Certificate:
         """Root mean square misfit of a condition, in standard deviations of one row."""
         return self.test.effect_size
 
-    @cached_property
+    @lazy_property
     def tests(self) -> list[Finding]:
         """Findings of the tests: reasons against the fit (fatal), and missing tests."""
         tests = []

@@ -246,7 +246,10 @@ def _varying_blocks(
 def _check_memory(table: Table, n_components: Number) -> None:
     """Raise, before any work, where a fit takes more than half of the memory."""
     d, r = table.data.n_features, 1 if isinstance(n_components, str) else n_components
-    known = 0 if isinstance(table.data, StandardMoments) else table.data.expected_rows or 0
+    known = 0  # rows that are held, not those that their weights stand for
+    if isinstance(table.data, Rows):
+        counts = table.data.row_counts
+        known = (table.data.expected_rows or 0) if counts is None else len(counts)
 
     def n_bytes(n_features: int) -> float:
         return 8.0 * (_SQUARES * (r * (1 + 2 * n_features)) ** 2 + _TABLES * n_features * known)
