@@ -38,7 +38,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[int]:
     try:
         try:
             if old is not None and sys.platform != "win32":
-                _take_permissions(descriptor, old)
+                with suppress(OSError):  # a file system may have no permissions
+                    os.fchmod(descriptor, stat.S_IMODE(old.st_mode) & 0o777)
             yield descriptor
             os.fsync(descriptor)
         finally:
@@ -73,12 +74,3 @@ def _create(target: Path, mode: int) -> tuple[Path, int]:
     temporary = target.with_name(f".{short_name(target.name)}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return temporary, os.open(temporary, flags, mode)
-
-
-def _take_permissions(descriptor: int, old: os.stat_result) -> None:
-    """Give a new file the permissions of an old one, or fewer."""
-    mode = stat.S_IMODE(old.st_mode) & 0o777
-    if os.fstat(descriptor).st_gid != old.st_gid:
-        mode &= ~0o070  # another group
-    with suppress(OSError):
-        os.fchmod(descriptor, mode)

@@ -2,16 +2,14 @@
 
 import errno
 import os
-import random
 from collections import Counter
-from contextlib import suppress
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
 
 import numpy as np
 
-from campaigns.fault_systems import CHUNK, Counted, Crash, Disk, installed
+from campaigns.fault_systems import Counted, Crash, installed
 from campaigns.folders import temporary_folder
 from momentmix.atomic_file import atomic_write
 from momentmix.mixture.mixture import DiagonalMixture
@@ -45,6 +43,7 @@ def leftovers(path):
 
 # -- errors and kills -------------------------------------------------------------------------
 
+CHUNK = 64  # bytes that a write takes at most
 ERRORS = [errno.ENOSPC, errno.EIO, errno.EACCES, errno.EDQUOT, errno.EROFS, errno.EINTR]
 MODES = [(True, False), (False, False), (True, True)]  # before, from there on
 # A process that is killed before or after a call makes no other one.
@@ -97,29 +96,3 @@ def _failed_save(path, kind, fault):
     assert path.read_bytes() == old
     assert leftovers(path) == left, f"{fault}: the next save left {leftovers(path)}"
     return system.fired
-
-
-# -- power off --------------------------------------------------------------------------------
-
-
-def power_losses(start, stop, seed, honest=True):
-    """A case: the power goes off at some call; what was not flushed is lost or garbled."""
-    counts = Counter()
-    old, new = b"old file " * 30, b"the new one " * 40
-    for number in range(start, stop):
-        rng = random.Random(f"{seed} power {number}")
-        files = {"file": old} if number % 3 else {}
-        disk = Disk(rng, files, at=rng.randrange(45), honest=honest)
-        returned = False
-        with installed(disk), suppress(Crash):
-            atomic_write("/disk/file", new)
-            returned = True
-        found = disk.after_the_crash()
-        allowed = [new] if returned else [files.get("file"), new]
-        assert found.get("file") in allowed, f"case {number}: {found.get('file')!r}"
-        counts["saves that had returned" if returned else "power losses"] += 1
-        again = Disk(rng, found)
-        with installed(again):
-            atomic_write("/disk/file", old)
-        assert again.after_the_crash() == found | {"file": old}, f"case {number}"
-    return counts

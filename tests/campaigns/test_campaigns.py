@@ -13,7 +13,7 @@ from campaigns.merge_trees import merge_trees
 from campaigns.mutated_files import flips, summary_mutations
 from campaigns.offsets import extremes, offsets
 from campaigns.random_fits import random_fits
-from campaigns.saving import power_losses, write_errors
+from campaigns.saving import write_errors
 from campaigns.wrong_models import untrustworthy_fits
 
 CAMPAIGNS = {  # number of cases, cases in a batch
@@ -25,7 +25,6 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     offsets: (10_000, 100),
     extremes: (5_000, 250),
     write_errors: (80, 8),
-    power_losses: (100_000, 5_000),
     forgetting: (2_000, 100),
     forgetting_files: (5_000, 250),
     damaged_cubes: (20_000, 2_000),

@@ -7,8 +7,9 @@ import threading
 import numpy as np
 import pytest
 from campaigns import saving
+from campaigns.fault_systems import Counted, installed
 
-from momentmix import DiagonalMixture, MomentSummary, atomic_file
+from momentmix import DiagonalMixture, MomentSummary
 from momentmix.atomic_file import atomic_write, check_writable, replacing
 
 
@@ -18,27 +19,12 @@ def test_errors_and_kills_at_every_call_until_none_is_met():
     assert counts["kills"] > 50
 
 
-def test_power_losses():
-    counts = saving.power_losses(0, 1500, seed=0)
-    assert counts["power losses"] > 700
-    assert counts["saves that had returned"] > 300
-
-
-def test_negative_control_a_disk_that_lies_is_noticed():
-    with pytest.raises(AssertionError, match="case"):
-        saving.power_losses(0, 1500, seed=0, honest=False)
-
-
-def test_negative_control_a_writer_that_flushes_nothing_is_noticed(monkeypatch):
-    def careless(path, data):
-        system, target = atomic_file.os, saving.Path(path)
-        temporary = target.with_name(".file.00000000000000aa.tmp")
-        system.write(system.open(temporary, os.O_CREAT), memoryview(data))
-        system.replace(temporary, target)
-
-    monkeypatch.setattr(saving, "atomic_write", careless)
-    with pytest.raises(AssertionError, match="case"):
-        saving.power_losses(0, 1500, seed=0)
+def test_bytes_are_flushed_before_the_name_changes_and_the_folder_after(tmp_path):
+    """What a loss of power leaves is then the old file or the new one."""
+    with installed(Counted()) as system:
+        atomic_write(tmp_path / "file", b"text")
+    calls = [name for name in system.log if name in ("write", "fsync", "replace")]
+    assert calls == ["write", "fsync", "replace", "fsync"]
 
 
 def test_the_temporary_file_of_a_writer_at_work_is_left_alone(tmp_path):
@@ -105,24 +91,6 @@ def test_a_link_is_kept_and_so_is_the_mode_of_the_file_behind_it(tmp_path):
     atomic_write(link, b"new")
     assert link.is_symlink()
     assert (path.read_bytes(), mode_of(path)) == (b"new", 0o600)
-
-
-@pytest.mark.parametrize(("mode", "narrower"), [(0o664, 0o604), (0o640, 0o600), (0o666, 0o606)])
-def test_another_group_gets_nothing(tmp_path, monkeypatch, mode, narrower):
-    path = tmp_path / "file"
-    path.write_bytes(b"old")
-    path.chmod(mode)
-    status = os.fstat
-    monkeypatch.setattr(os, "fstat", lambda file: of_another(status(file), stat.ST_GID))
-    atomic_write(path, b"new")
-    assert (path.read_bytes(), mode_of(path)) == (b"new", narrower)
-
-
-def of_another(status, field):
-    """The status of a file of another user or group."""
-    fields = list(status)
-    fields[field] += 1
-    return os.stat_result(fields)
 
 
 def test_names_are_cut_by_bytes_not_by_characters(tmp_path):

@@ -10,7 +10,7 @@ SOURCE = Path(momentmix.__file__).parent
 # A name stands for the module and all modules below it, but for those that are listed themselves.
 LAYERS = {
     "basis": (
-        "errors _typing native wording progress parallel arrays atomic_file json_fields "
+        "errors _typing lazy native wording progress parallel arrays atomic_file json_fields "
         "index_sets capacity paper.ranks paper.incomplete_tensor"
     ),
     "families": "families",

@@ -174,7 +174,7 @@ class CubeJob:
         for table, source in enumerate(rows.sources):
             own = columns_read(self.keys, table)
             for part in read_parts(
-                rows, table, 0, self._open,  # type: ignore[arg-type]
+                rows, table, self._open,  # type: ignore[arg-type]
                 part_rows=PART_ROWS, others=own, added=partial(self._grouped, table),
             ):  # fmt: skip
                 way = "groups", PART_ROWS, [str(key.spec) for key in self.keys]

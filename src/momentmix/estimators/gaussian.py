@@ -19,7 +19,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows, with_weights
-from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values
+from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values, ordered_weights
 
 
 class MomentGaussianMixture(MixtureMethods):
@@ -138,13 +138,14 @@ class MomentGaussianMixture(MixtureMethods):
         y : None
             Not used.
         sample_weight : array of shape (n_samples,), optional
-            Whole numbers stand for repeated rows; others are relative, as in `momentmix.fit`.
+            As in `momentmix.fit`: whole numbers stand for repeated rows, others are relative.
 
         Returns
         -------
         MomentGaussianMixture
             This estimator.
         """
+        sample_weight = ordered_weights(sample_weight, X)
         data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
         if self._has_gaps:
             return self._fit_to(data.rows, self._forget(), sample_weight)
@@ -180,6 +181,7 @@ class MomentGaussianMixture(MixtureMethods):
         sample_weight : array of shape (n_samples,), optional
             Frequencies.
         """
+        sample_weight = ordered_weights(sample_weight, X)
         first = "summary_" not in self.__dict__
         data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
         summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_

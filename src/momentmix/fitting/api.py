@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
+from momentmix.findings.remedy import plain
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -29,11 +30,13 @@ from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, path_list
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
-from momentmix.wording import did_you_mean
+from momentmix.tables.validation import ordered_weights
+from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
 
 Auto = Literal["auto"]
 Number = int | Literal["auto", "bic"]
@@ -95,6 +98,8 @@ def fit(
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
 
+    An option that would have no effect, such as `max_passes` with a summary, is an error.
+
     Parameters
     ----------
     data : array of shape (n_rows, n_features), data frame, path, source or MomentSummary
@@ -133,16 +138,17 @@ def fit(
     missing : {"error", "mar", "model", "drop"}, default="error"
         Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
         likelihood is that of the seen cells, for which rows are needed. "model": by the component,
-        which has a probability that a cell is seen. "drop": by chance alone; their rows are left
-        out. Nothing is imputed. A `Schema` with missing cells means "model", unless another keyword
-        is given.
+        which has a probability that a cell is seen; the certificate tests it. "drop": by chance
+        alone; their rows are left out. Nothing is imputed. A `Schema` with missing cells means
+        "model", unless another keyword is given.
     background : bool or "auto", default="auto"
         Whether a fixed wide density takes rows that belong to no group, with label −1 and a share
         that is estimated (`Mixture.background_weight`). The groups are fitted without rows that lie
         far from all others; a finding lists these. "auto": where there are such rows. False: they
         are part of the groups. True needs rows, and "auto" has no effect on a summary.
     sample_weight : array of shape (n_rows,), optional
-        A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
+        A weight for each row; a pandas Series goes by the labels of a frame, and differing labels
+        are an error. Whole numbers stand for repeated rows. Other weights are relative, as
         those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
         more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
         0 are left out. A summary holds the weights of its rows already.
@@ -183,10 +189,13 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
-    given = locals()
+    as_given = {"data", "sample_weight", "start"}
+    given = {name: x if name in as_given else plain(x) for name, x in locals().items()}
     for name in others:
         hint = _INSTEAD.get(name) or did_you_mean(name, signature(fit).parameters).strip()
         raise InputTypeError(f"fit has no keyword {name!r}. {hint}".rstrip())
+    given["sample_weight"] = ordered_weights(sample_weight, data)
+    _check_used(_changed(given) | {"remedies": remedies}, data)
     if remedies is not None:
         own = partial(fit, progress=progress, n_threads=n_threads)
         with step("Fitting", _asked(progress)):
@@ -197,6 +206,21 @@ def fit(
     with step("Fitting", _asked(progress)):
         result = begin_fit(data, chosen).finish()
     return replace(result, options=_known(_changed(given), data))
+
+
+def _check_used(options: dict[str, Any], data: Any) -> None:
+    """Raise where an option was given that would have no effect."""
+    unused = dict[str, str]()
+    if not isinstance(options.get("n_components", "auto"), str):
+        unused["max_components"] = f"is for {option(n_components='auto')}"
+    if isinstance(data, MomentSummary) or is_summary_path(data):
+        unused["max_passes"] = f"is for passes over rows: leave it out, or {NEED_ROWS}"
+        unused["missing"] = "is for rows: give it when they are summarized"
+        if options.get("missing") == "mar":
+            raise InputError(NO_MAR)
+    for name, why in unused.items():
+        if options.get(name) is not None:
+            raise InputError(f"{option(**{name: ...})} {why}.")
 
 
 def _changed(given: dict[str, Any]) -> dict[str, Any]:

@@ -249,6 +249,8 @@ def _is_found(c: Certificate) -> bool:
 def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Options with a change, in one complete call."""
     together = {**options, **change}
+    if "n_components" in change:
+        together.pop("max_components", None)
     if "families" in change:
         together["families"] = {**dict_of(options.get("families")), **change["families"]}
         given = options.get("families")

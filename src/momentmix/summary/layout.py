@@ -36,7 +36,7 @@ are written with these tables, whatever the kinds of sections.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from math import comb, prod
 from typing import Literal, NamedTuple
@@ -46,6 +46,7 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
 from momentmix.index_sets import check_countable, index_sets, sets_without
+from momentmix.lazy import lazy_property
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
@@ -101,12 +102,12 @@ class Layout:
         complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
         object.__setattr__(self, "high", min(self.high, COMPLETE if complete else POWERS))
 
-    @cached_property
+    @lazy_property
     def without_high(self) -> Layout:
         """The same without high sections."""
         return replace(self, high=NO_HIGH)
 
-    @cached_property
+    @lazy_property
     def sections(self) -> tuple[Section, ...]:
         """All sections: the order of the flat vector and of the file."""
         d = self.n_features
@@ -119,17 +120,17 @@ class Layout:
         starts = accumulate((section.n_entries for section in kinds), initial=0)
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
-    @cached_property
+    @lazy_property
     def slices(self) -> list[slice]:
         """Places of all sections."""
         return [section.place for section in self.sections]
 
-    @cached_property
+    @lazy_property
     def counts(self) -> Int:
         """Number of moments of each section."""
         return np.array([section.n_entries for section in self.sections], dtype=np.int64)
 
-    @cached_property
+    @lazy_property
     def _by_kind(self) -> dict[tuple[Kind, int], Section]:
         return {(s.kind, s.size): s for s in self.sections}
 
@@ -137,7 +138,7 @@ class Layout:
         """The section of a kind and size."""
         return self._by_kind[kind, size]
 
-    @cached_property
+    @lazy_property
     def n_entries(self) -> int:
         """Number of moments."""
         return int(self.sections[-1].place.stop)
@@ -211,7 +212,7 @@ class Products:
         assert (found >= 0).all()
         return found
 
-    @cached_property
+    @lazy_property
     def _holders(self) -> tuple[Int, Int, Int]:
         """Each feature with a product that holds it and its degree, by feature and then place."""
         features, degrees = self.features.ravel(), self.degrees.ravel()
@@ -225,7 +226,7 @@ class Products:
         own = slice(*np.searchsorted(features, [feature, feature + 1]).tolist())
         return places[own], degrees[own]
 
-    @cached_property
+    @lazy_property
     def lines(self) -> tuple[Int, Int]:
         """Rows (p, z_j^0·R, …, z_j^p·R) of all features j and falling degrees p, and their ends."""
         features, places, degrees = self._holders
@@ -242,7 +243,7 @@ class Products:
                 flat[row_ends - 1 - k] = self.find(self.names[held] - k * self.of_feature[own])
         return flat, ends
 
-    @cached_property
+    @lazy_property
     def lines_of(self) -> list[list[Int]]:
         """Of each feature: z_j^0·R … z_j^p·R of each degree p from the highest, (p + 1, n)."""
         (flat, ends), start, views = self.lines, 0, []

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -92,7 +91,6 @@ class Part:
         self.place_id, self.in_pass, self.shard = place_id, in_pass, shard
         self.n_dropped = 0  # rows so far
         self.stop = 0  # first row of the table after it
-        self.complete = False  # whether it has all its rows; the last part may have fewer
         self._digest = RowDigest()
         self._hashing: deque[Future[None]] = deque()
 
@@ -126,34 +124,29 @@ class Part:
 def read_parts(
     rows: TableRows,
     table: int,
-    start: int,
     new_shard: NewShard,
     *,
-    number: int | None = None,
-    stop: float = math.inf,
     part_rows: int = PART_ROWS,
     others: Sequence[int] = (),
     added: Callable[[RowBlock], Any] | None = None,
 ) -> Iterator[Part]:
-    """Yield the parts of one table from a row on, each when all of it has been read.
+    """Yield the parts of one table, each when all of it has been read.
 
-    `number` is that of the table in the pass, where `rows` are not all of it. `added` gives what a
-    block adds to the shard; there is no digest of the part then.
+    `added` gives what a block adds to the shard; there is no digest of the part then.
     """
     part = None
     with ThreadPoolExecutor(1) as pool:
-        for block in rows.source_blocks(table, start, part_rows, stop, others):
+        for block in rows.source_blocks(table, part_rows=part_rows, others=others):
             if part is None:
                 row = block.first_row
                 place = place_id(rows, table, row, others)
-                in_pass = json.dumps(["part", table if number is None else number, row])
+                in_pass = json.dumps(["part", table, row])
                 part = Part(place, in_pass, new_shard(shard_id=place))
             if added is None:
                 part.add(block, rows.summand(block.features), pool)
             else:
                 part.add(block, added(block), None)
-            part.complete = part.stop % part_rows == 0
-            if part.complete:
+            if part.stop % part_rows == 0:
                 yield part
                 part = None
         if part is not None:
@@ -179,7 +172,7 @@ def summarize_parts(
     total, n_dropped = new_shard(), 0
     for table, source in enumerate(rows.sources):
         marks: list[PartMark] = []
-        for part in read_parts(rows, table, 0, new_shard, part_rows=part_rows):
+        for part in read_parts(rows, table, new_shard, part_rows=part_rows):
             total, n_dropped = total + part.summary(), n_dropped + part.n_dropped
             marks.append(part.mark())  # last: it waits for the digest
         try:

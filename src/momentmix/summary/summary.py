@@ -157,6 +157,7 @@ class MomentSummary(SummaryView):
             summed where they lie, in float64; the last bits of their sums differ from NumPy's.
             (With a schema they are copied to be encoded.)
         sample_weight : array of shape (n_rows,), optional
+            A pandas Series goes by the labels of a frame; differing labels are an error.
             Frequency of each row: weight 3 means three such rows, weight 0 none (the row
             is not counted). So it is in the moments. A summary holds no single weights and cannot
             distinguish repeated rows from rows that matter more: a fit of it counts
@@ -330,10 +331,11 @@ class MomentSummary(SummaryView):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._state
-        return MomentSummary.from_bytes, (self._packed(state),), state.next_id
+        kept = state.next_id, self._n_threads
+        return MomentSummary.from_bytes, (self._packed(state),), kept
 
-    def __setstate__(self, next_id: bytes) -> None:
-        self._state = self._state._replace(next_id=next_id)
+    def __setstate__(self, kept: tuple[bytes | None, int | None]) -> None:
+        self._state, self._n_threads = self._state._replace(next_id=kept[0]), kept[1]
 
     def __repr__(self) -> str:
         n_columns = self.n_features if self.schema is None else self.schema.n_columns

@@ -175,3 +175,7 @@ def test_forgetting_leaves_the_version_alone():
     later = started().update(ROWS[1500:])
     with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
         both - later
+
+
+def test_a_pickled_summary_keeps_its_number_of_threads():
+    assert pickle.loads(pickle.dumps(MomentSummary(4, 3, n_threads=2)))._n_threads == 2

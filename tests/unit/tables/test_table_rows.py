@@ -88,7 +88,7 @@ def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, row
     def new_shard(shard_id=None):
         return MomentSummary(4, 2, source.feature_names, shard_id=shard_id)
 
-    parts = read_parts(source, 0, 0, new_shard, part_rows=500)
+    parts = read_parts(source, 0, new_shard, part_rows=500)
     assert next(parts).stop == 500
     parts.close()
     rows[2222, 1] = np.nan

@@ -26,7 +26,6 @@ A present sum depends on present ones alone, whatever moves: all its factors hav
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property
 from math import comb
 from sys import byteorder
 from typing import Any, NamedTuple
@@ -35,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.lazy import lazy_property
 from momentmix.native import code
 from momentmix.summary.layout import POWER_DEGREES, Layout, products_of
 
@@ -55,7 +55,7 @@ class ExactSums:
         if integers is not None:
             self.integers = integers
 
-    @cached_property
+    @lazy_property
     def words(self) -> Int:
         """The sums as words."""
         values = self.integers.tolist()
@@ -64,7 +64,7 @@ class ExactSums:
         words = np.frombuffer(data, dtype="<i8").astype(np.int64, copy=False)
         return words.reshape(-1, n_words)
 
-    @cached_property
+    @lazy_property
     def integers(self) -> Integers:
         """The sums as Python integers."""
         return python_integers(self.words)

@@ -26,12 +26,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.lazy import lazy_property
 from momentmix.summary.exact.digit_sums import QUANTUM_BITS
 from momentmix.summary.exact.exact_sums import (
     LARGEST_REACH,
@@ -92,7 +93,7 @@ class Totals:
         (shard,) = self.shards
         return {shard: Mark(self.n_rows, self.sum_weights, self._mark_mean)}
 
-    @cached_property
+    @lazy_property
     def weight(self) -> int:
         """Σ w in units of the quantum."""
         return int(self.sums[:1][0])
@@ -102,12 +103,12 @@ class Totals:
         """Σ w as float64."""
         return self.weight / (1 << QUANTUM_BITS)
 
-    @cached_property
+    @lazy_property
     def first(self) -> list[int]:
         """Σ w z_j in units of the quantum, for each feature."""
         return list(self.sums[self.layout.section("distinct", 1).place])
 
-    @cached_property
+    @lazy_property
     def second(self) -> list[int]:
         """Σ w z_j² in units of the quantum, for each feature."""
         return list(self.sums[self.layout.section("squared", 0).place])
