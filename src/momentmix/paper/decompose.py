@@ -357,7 +357,7 @@ def solve_weights(
         remainder = tensor.values - power_sum(directions, order, weights, n_threads)
         inner = contract(remainder, directions.conj(), order, n_threads)
         try:
-            step = linalg.cho_solve(linalg.cho_factor(gram, check_finite=False), inner)
+            step: Array = linalg.cho_solve(linalg.cho_factor(gram, check_finite=False), inner)
         except linalg.LinAlgError:
             step = linalg.pinvh(gram, check_finite=False) @ inner
         weights = weights + step  # (r,)  coef-lambda, coefest-lambda

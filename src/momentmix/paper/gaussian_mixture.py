@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import comb
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, cast
 
 import numpy as np
 from scipy.optimize import nnls
@@ -47,6 +47,7 @@ from momentmix.paper.ranks import best_split, smallest_order
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL
+from momentmix.tables.rows import Rows
 
 _LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
 _LARGE_OFFSET = 100.0  # standard deviations from zero; its cube exceeds the noise of any sample
@@ -134,8 +135,7 @@ def fit(
             "Algorithm 5.1 has Gaussian columns only; got families, missing cells or text. "
             "Summarize columns of numbers, mm.summarize(data, columns=[…]), and fit the summary."
         )
-    source = data if isinstance(data, MomentSummary) else table.data
-    d = source.n_features
+    d = table.data.n_features
     m = smallest_order(d, r) if order == "auto" else check_count("order", order, 3)
     if r == 1:
         m = min(m, d)
@@ -144,7 +144,7 @@ def fit(
     if isinstance(data, MomentSummary):
         summary = data.copy()
     else:
-        summary = summary_of(source, m, max(m - 2, 0), 1)
+        summary = summary_of(cast(Rows, table.data), m, max(m - 2, 0), 1)
     if summary.n_rows < r:
         raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
     if r == 1:

@@ -283,7 +283,8 @@ def contract(values: Array, factors: Array, order: int, n_threads: int = 1) -> A
         j, places = pivot
         n_upper, n_lower = places.shape
         partial = values[places] @ tables.lower[-1][:n_lower]  # (n_upper, r)
-        return np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper]) * tables.points[j]
+        inner = np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper])
+        return np.asarray(inner * tables.points[j])
 
     return np.asarray(sum(map_in_order(part, tables, n_threads)))
 
