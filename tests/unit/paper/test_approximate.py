@@ -1,3 +1,4 @@
+import warnings
 from math import comb
 
 import numpy as np
@@ -98,6 +99,25 @@ def test_noise_that_spoils_the_decomposition_is_no_obstacle(d, order, rank, seed
     assert found.n_supported == rank
     assert found.residual == pytest.approx(nearest.residual, rel=1e-6)
     assert largest_factor_error(nearest.factors, found.factors, order) < 1e-3
+
+
+def test_the_printed_algorithm_ends_from_its_one_start():
+    """Algorithm 4.1 is (solve-F) from the vectors of Algorithm 3.4, however spoilt they are."""
+    rng = np.random.default_rng(5)
+    exact = IncompleteSymmetricTensor.from_factors(rng.standard_normal((20, 15)), 6)
+    noise = IncompleteSymmetricTensor(rng.standard_normal(exact.values.size), 15, 6)
+    for level in (1e-8, 1e-2):
+        noisy = exact + level * exact.norm() / noise.norm() * noise
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)
+            start = mm.decompose(noisy, 20, random_state=0, n_orders=1).factors
+            printed = mm.approximate(noisy, 20, random_state=0, n_orders=1, search=False)
+        if start.dtype == float:
+            wanted = fit_powers([noisy], start, max_iterations=50).factors
+            np.testing.assert_array_equal(printed.factors, wanted)
+        searched = mm.approximate(noisy, 20, random_state=0)
+        assert (printed.residual > 2 * searched.residual) == (level == 1e-2)
+        assert searched.residual < level
 
 
 def test_noise_alone_is_an_error_and_weak_factors_are_a_warning():
