@@ -36,7 +36,7 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Array
 from momentmix.errors import FitWarning, InputError, check_count, warn_caller
-from momentmix.fitting.data import summary_of, table_of
+from momentmix.fitting.data import moments_of, summary_of, table_of
 from momentmix.index_sets import sets_without
 from momentmix.mixture.mixture import DiagonalMixture
 from momentmix.mixture.prior import VARIANCE_FLOOR
@@ -145,6 +145,7 @@ def fit(
         summary = data.copy()
     else:
         summary = summary_of(cast(Rows, table.data), m, max(m - 2, 0), 1)
+        moments_of(summary)  # refuses columns whose variances would leave float64
     if summary.n_rows < r:
         raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
     if r == 1:
