@@ -118,7 +118,7 @@ def best_split(
     With a `degree` only the splits of this p are compared.
 
     >>> best_split(15, 4), best_split(15, 4, degree=2)
-    (Split(n_lower=8, degree=1, rank=8), Split(n_lower=4, degree=2, rank=6))
+    (Split(n_lower=8, degree=1, rank=8), Split(n_lower=5, degree=2, rank=8))
     """
     n_features = check_count("n_features", n_features, 1)
     order = check_count("order", order, 3)
