@@ -41,19 +41,21 @@ def random_fit(seed):
     options = {
         "random_state": seed,
         "max_passes": int(rng.choice([2, 100, 100])),
-        "max_components": 4,
     }
     number = [max(1, r - 1), r, r + 1, r + 2, "auto", "bic"][rng.integers(6)]
     if d > 2 and rng.random() < 0.3:
         given = {"auto": "auto", "bic": "auto"}.get(number, int(rng.integers(1, 3)))
         order = int(rng.integers(3, d + 1))
-        return mm.fit(mm.summarize(rows, order=order), given, max_components=3, random_state=seed)
+        most = {"max_components": 3} if given == "auto" else {}
+        return mm.fit(mm.summarize(rows, order=order), given, **most, random_state=seed)
     missing = [None, "drop", "mar", "model"][rng.integers(4)]
     if missing is not None:
         rows[rng.random((n, d)) < 0.05] = np.nan
         options["missing"] = missing
     if rng.random() < 0.5:
         options["blocks"] = str(rng.choice(["auto", "diag"]))
+    if number in ("auto", "bic"):
+        options["max_components"] = 4
     return mm.fit(rows, number, **options)
 
 

@@ -303,7 +303,7 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
 
 def _about_gaps_together(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Columns with missing cells in the same rows, which the test of the moments leaves out."""
-    pairs = {}
+    pairs: dict[Pair, float | None] = {}
     for numbers in pairs_together(moments, p):
         j, k = (p.blocks.laws[number].features[-1] for number in numbers)
         within = moments.total_covariance[j, k] - float(p.weights @ (p.means[:, j] * p.means[:, k]))

@@ -94,7 +94,7 @@ def _about_dependence(
     chosen = np.flatnonzero(is_pair & (np.abs(pairs) > CORRELATION_THAT_MATTERS))
     chosen = chosen[np.argsort(-np.abs(pairs[chosen]))]
     if chosen.size:
-        named = {}  # of the levels of a category, the pair that depends most
+        named: dict[Any, list[Any]] = {}  # of the levels of a category, the pair that depends most
         for (j, k), value in zip(of.pairs[chosen].tolist(), pairs[chosen].tolist(), strict=True):
             words = moments.part(k).words, moments.part(j).words
             named.setdefault(words, [*words, -value if k not in of.observed else value])
@@ -167,7 +167,7 @@ class _Scores:
             both[:, -1] = 1
             joint = law.moments(means, variances, both)[:, i] - means[i, :-1] * means[i, -1]
             found[own] -= (joint / variances[i, -1])[:, None] * found[s]
-        return found
+        return np.asarray(found)
 
     def candidates(self, features: Float, weights: Float) -> _Scores:
         """Return the tests of effects near those that matter, by products of matrices alone.
@@ -188,7 +188,8 @@ class _Scores:
         """What makes means of the scores of tests effects: correlations, skewnesses."""
         squares, thirds = self._sums(features, weights)
         variances, (j, k) = np.diag(squares), self.pairs.T
-        return np.concatenate([np.sqrt(variances[j] * variances[k]), thirds[1]]) / weights.size
+        units = np.concatenate([np.sqrt(variances[j] * variances[k]), thirds[1]])
+        return np.asarray(units / weights.size)
 
     def _sums(self, features: Float, weights: Float) -> tuple[Float, Float]:
         """Sums over rows: products of residuals (f, f); He₃ and the observed cells (2, n)."""
