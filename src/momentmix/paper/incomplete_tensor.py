@@ -330,7 +330,7 @@ def power_inner_products(a: Array, b: Array, order: int) -> Array:
     [[62.0]]
     """
     result = np.empty((a.shape[0], b.shape[0]), dtype=np.result_type(a, b))
-    step = max(1, _CACHED // ((order + 1) * b.shape[0]))
+    step = max(1, _CACHED // ((order + 1) * max(1, b.shape[0])))
     for start in range(0, a.shape[0], step):
         rows = slice(start, start + step)
         products = np.conj(a[rows, None]) * b  # (step, s, d)
