@@ -50,6 +50,7 @@ from momentmix.tables.opening import READ_ALL
 from momentmix.tables.rows import Rows
 
 _LEAST_WEIGHT = 1e-6  # below any weight that moments of a sample can tell from zero
+_SUPPORTED_WEIGHT = 1e-5  # less is what the last step makes of the least weight
 _LARGE_OFFSET = 100.0  # standard deviations from zero; its cube exceeds the noise of any sample
 
 
@@ -164,8 +165,10 @@ def raise_variances(
     """Variances of at least `floor` times the variance within components, unless it is zero."""
     if floor == 0:
         return mixture
-    centered = mixture.means - mixture.weights @ mixture.means
-    within = summary.variance - mixture.weights @ centered**2
+    weights = np.where(mixture.weights > _SUPPORTED_WEIGHT, mixture.weights, 0.0)
+    centered = mixture.means - weights @ mixture.means
+    within = summary.variance - weights @ centered**2
+    within = np.where(within > 0, within, summary.variance)
     spread = np.where(summary.variance > 0, summary.variance, summary.mean**2)
     least = np.maximum(VARIANCE_FLOOR * spread, np.finfo(float).tiny)  # of constant columns too
     return mixture.with_variance_floor(np.maximum(floor * within, least))
@@ -238,7 +241,13 @@ def learn_mixture(
     means = factors / scales[:, None] ** power  # (r, d)  est-w-mu
     # Step 4, prob:nls-w mu
     end = fit_powers([tensor, moments.moment_tensor(low)], means, weights / weights.sum())
-    variances = _variances(moments, factors, end.weights, end.factors, order)  # Step 5
+    # Step 5. Products of all but one coordinate say little of that one where a factor has next to
+    # no weight: its mean may be thousands there, and its square would spoil the equations.
+    variances = np.zeros_like(end.factors)
+    has_rows = end.weights > _SUPPORTED_WEIGHT * end.weights.sum()
+    variances[has_rows] = _variances(
+        moments, factors[has_rows], end.weights[has_rows], end.factors[has_rows], order
+    )
     mixture = DiagonalMixture(end.weights / end.weights.sum(), end.factors, variances)
     #  algo:gaussian
     return PaperFit(mixture, order, powers.residual, powers.converged and end.converged)
