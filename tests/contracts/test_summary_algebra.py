@@ -8,6 +8,7 @@ and a sum of parts can be compared with one pass over all rows bit by bit.
 import pickle
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -132,6 +133,37 @@ def test_a_sum_is_the_summary_of_all_rows(made):
     assert any((x != y).any() for x, y in zip(all_moments(both), all_moments(other), strict=True))
 
 
+def test_the_size_does_not_grow_with_shards():
+    """Of a thousand parts of a table: at most twice that of one."""
+    rows = np.random.default_rng(0).lognormal(size=(10_000, 15)) + np.arange(15) * 100
+    made = [summary(part, str(i), 4) for i, part in enumerate(np.array_split(rows, 1000))]
+    assert len(sum(made).to_bytes()) <= 2 * len(summary(rows, "all", 4).to_bytes())
+
+
+@pytest.mark.parametrize("family", ["gaussian", "poisson"])
+def test_readings_do_not_depend_on_how_rows_were_cut(family):
+    """Of cells that are seen far from 0, some of them missing, in parts with means of their own."""
+    rng = np.random.default_rng(1)
+    rows = rng.poisson(np.linspace(3, 40, 4000)[:, None], (4000, 3)).astype(float)
+    rows[rng.random(rows.shape) < 0.1] = np.nan
+    options = {"families": dict.fromkeys(range(3), family), "missing": "model"}
+    whole = summarize(rows, 3, **options)
+    both = sum(summarize(part, 3, **options) for part in np.split(rows, [300, 1500]))
+    assert both.schema == whole.schema
+    np.testing.assert_allclose(both.mean, whole.mean, rtol=1e-12, atol=1e-12)
+    for x, y in zip(both.moments().distinct, whole.moments().distinct, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-12)
+
+
+def test_the_same_frame_is_added_once():
+    frame = pd.DataFrame({"x": [1.0, 2.0, 4.0], "y": [0.5, None, 1.0]})
+    one, again = (summarize(frame.copy(), 2, missing="model") for _ in range(2))
+    with pytest.raises(ShardError, match="count twice"):
+        one + again
+    assert (one + summarize(frame * 2, 2, missing="model")).n_rows == 6
+    assert (one + summarize(frame.copy(), 2, missing="model", shard_id="b")).n_rows == 6
+
+
 # -- forgetting -----------------------------------------------------------------------------------
 
 
@@ -229,6 +261,12 @@ def test_bytes_and_pickle_come_back(made):
             assert twin == one
             for name in ("mean", "variance", "minimum", "maximum", "n_rows", "feature_names"):
                 np.testing.assert_array_equal(getattr(twin, name), getattr(one, name))
+
+
+def test_a_pickled_summary_keeps_its_options():
+    one = pickle.loads(pickle.dumps(MomentSummary(3, 2, shard_id="a", n_threads=2)))
+    assert one._n_threads == 2
+    assert one.update(np.eye(3)) == summary(np.eye(3), "a", 2)
 
 
 # -- rows -----------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from momentmix.families.column import Column
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import schema_of
-from momentmix.summary.exact.schemas import in_schema
 from momentmix.summary.summary import MomentSummary
+from momentmix.summary.totals import in_schema
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import encoded_blocks, rows_to_predict
 from momentmix.tables.names import match_names
