@@ -197,23 +197,24 @@ class Pieces:
         counts = read_lengths(self.header)
         at += 16 * d
         self.sections = []
-        for count, width in zip(counts, self.header["widths"], strict=True):
+        width = self.header["width"]
+        for count in counts:
             raw = [data[at + width * i : at + width * (i + 1)] for i in range(count)]
             self.sections.append([int.from_bytes(x, "little", signed=True) for x in raw])
             at += width * count
-        self.widths = None  # as narrow as can be
+        self.width = None  # as narrow as can be
 
     def pack(self):
         """The file again, with a checksum that is right."""
-        narrow = [max(_bytes(v) for v in values) if values else 1 for values in self.sections]
-        widths = self.widths or narrow
-        if self.widths is None and isinstance(self.header.get("widths"), list):
-            self.header["widths"] = narrow
+        narrow = max(_bytes(v) for values in self.sections for v in values)
+        width = self.width or narrow
+        if self.width is None and isinstance(self.header.get("width"), int):
+            self.header["width"] = narrow
         raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode()
         body = b"".join([*self.shards, *self.marks, self.rest]) + struct.pack(
             f"<{len(self.bounds)}d", *self.bounds
         )
-        for values, width in zip(self.sections, widths, strict=False):
+        for values in self.sections:
             body += b"".join(_packed(v, width) for v in values)
         data = struct.pack("<8sII", self.magic, self.version, len(raw)) + raw + body + self.extra
         return data + hashlib.sha256(data).digest()
@@ -341,10 +342,8 @@ def _container(p, rng):
     elif way == 2:
         p.extra = rng.randbytes(rng.randrange(1, 40))
     else:
-        narrow = [max(map(_bytes, values), default=1) for values in p.sections]
-        place = rng.randrange(len(narrow))
-        narrow[place] = max(1, narrow[place] + rng.choice([1, -1, 8]))
-        p.widths, p.header["widths"] = narrow, list(narrow)
+        narrow = max(_bytes(v) for values in p.sections for v in values)
+        p.width = p.header["width"] = max(1, narrow + rng.choice([1, -1, 8]))
 
 
 MUTATIONS = [_header_value] * 5 + [_header_shape] + [_integer] * 3 + [_bound] * 2

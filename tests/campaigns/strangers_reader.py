@@ -35,14 +35,16 @@ def read_summary(data):
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
     sums = {}
-    for (kind, size), width in zip(sections_of(h), h["widths"], strict=True):
+    width, most = h["width"], 0
+    for kind, size in sections_of(h):
         keys, values = names_of(kind, size, d), []
         for key in keys:
             values.append(int.from_bytes(data[at : at + width], "little", signed=True))
             sums[key] = values[-1]
             at += width
         assert len(keys) == length_of(kind, size, d)
-        assert width == max((v if v >= 0 else -v - 1).bit_length() for v in values) // 8 + 1
+        most = max(most, *((v if v >= 0 else -v - 1).bit_length() for v in values))
+    assert width == most // 8 + 1
     assert at == len(data) - 32
     return h, shards, bounds, sums
 

@@ -15,13 +15,20 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, usable_cores
-from momentmix.summary.blocks import BlockSums, OpenShard, block_extremes, block_rows
+from momentmix.summary.blocks import (
+    OpenShard,
+    add_digits,
+    block_extremes,
+    block_rows,
+    digits_needed,
+)
+from momentmix.summary.digits import QUANTUM_BITS, from_places
 from momentmix.summary.file import pack
 from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summary import MomentSummary
-from momentmix.summary.totals import Totals, closed, contents_of, renamed
+from momentmix.summary.totals import Totals, as_shard, closed, contents_of, renamed
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
 _FIRST_ROWS = 1024  # which set the frame of all groups
@@ -148,19 +155,27 @@ class GroupedShard:
     def _closed(self, blocks: Float) -> Iterator[Totals]:
         """The sums of groups of equal size: in the frame of all, or each alone."""
         assert self.frame is not None
-        layout, ends = self.state.layout, block_extremes(blocks)
+        layout, ends, n_rows = self.state.layout, block_extremes(blocks), blocks.shape[1]
         values = host_executor(layout).sums(blocks, None, self.frame.units)
         means = np.abs(values[:, 1 : layout.n_features + 1])
-        fits = self.frame.fits(ends).all(axis=1) & (means <= FAR * len(blocks[0])).all(axis=1)
+        fits = self.frame.fits(ends).all(axis=1) & (means <= FAR * n_rows).all(axis=1)
+        near = values[fits]
+        places = np.zeros((digits_needed(float(np.abs(near).max(initial=1.0))), near.size))
+        add_digits(near.reshape(1, -1), places)
+        digits = from_places(places)
+        digits = digits.reshape(len(digits), *near.shape)
+        tops = np.where(digits.any(axis=2), np.arange(len(digits))[:, None], 0).max(axis=0)
+        rest, schema = iter(range(len(near))), self.state.row_schema
         for i, is_near in enumerate(fits.tolist()):
-            shard = self._new_shard()
             if is_near:
-                shard.sums = BlockSums(layout)
-                shard.sums.add(values[i][None], np.array([float(len(blocks[0]))]))
-                shard.count(ends[i][None], len(blocks[0]), 1)
+                j = next(rest)
+                own = self.frame.frame, np.ascontiguousarray(digits[: tops[j] + 1, j])
+                totals = Totals(layout, *own, n_rows << QUANTUM_BITS, n_rows, *ends[i], True, {})
+                yield as_shard(totals, schema, bytes(16))
             else:
+                shard = self._new_shard()
                 shard.update(blocks[i], None, 1)
-            yield closed(shard)
+                yield closed(shard)
 
     def _packed(self, number: int, totals: Totals) -> tuple[int, int, str, bytes]:
         """The summary of a group; its shard is named by place, key and contents."""

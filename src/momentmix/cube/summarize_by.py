@@ -70,9 +70,9 @@ def summarize_by(
 
     Notes
     -----
-    Rows of a group in a file make one shard, named by the file, the key and the sums. The sum of the cube has the rows of `summarize`, in other shards: moments agree
-    as moments of the same rows in other shards do, to about 1e-12 of their size, and have the same
-    bytes in any order of adding.
+    Rows of a group in a file make one shard, named by the file, the key and the sums. The sum of
+    the cube has the rows of `summarize`, in other shards: moments agree to about 1e-12 of their
+    size, and have the same bytes in any order of adding.
 
     Examples
     --------

@@ -33,13 +33,13 @@ from momentmix.summary.digits import (
     QUANTUM_BITS,
     Frame,
     Masks,
-    added,
     carried,
     from_places,
     integers,
     join,
     reframed,
     rounder,
+    summed,
 )
 from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
@@ -70,15 +70,12 @@ class FramedSums(NamedTuple):
 
 def total(layout: Layout, parts: Iterable[FramedSums], masks: Masks = ()) -> FramedSums:
     """The sum of sums in the join of their frames: exact, whatever their order."""
-    parts = list(parts)
-    frame, result = join(part.frame for part in parts), parts[0].digits[:1] * 0
-    together = dict[Frame, Int]()  # parts of one frame move once
-    for part in parts:
-        known = together.get(part.frame)
-        together[part.frame] = part.digits if known is None else added(known, part.digits)
-    for old, digits in together.items():
-        result = added(result, reframed(layout, digits, old, frame, masks))
-    return FramedSums(frame, result, sum(part.weight_squares for part in parts))
+    parts, by_frame = list(parts), dict[Frame, list[Int]]()
+    for part in parts:  # parts of one frame move once
+        by_frame.setdefault(part.frame, []).append(part.digits)
+    frame = join(by_frame)
+    moved = [reframed(layout, summed(alike), old, frame, masks) for old, alike in by_frame.items()]
+    return FramedSums(frame, summed(moved), sum(part.weight_squares for part in parts))
 
 
 def block_rows(layout: Layout, number: int) -> int:
@@ -379,8 +376,8 @@ def _out_of_range(
     label = column_label(column, None if schema is None else schema.feature_names)
     value = block[np.argmax(np.abs(block[:, column])), column]
     return InputError(
-        f"{label} reaches {value:.6g}, about 10^{np.log10(distance[column]):.0f} typical deviations "
-        f"away from the other rows; its moments of order {layout.order} exceed the range of the "
+        f"{label} reaches {value:.6g}, about 10^{np.log10(distance[column]):.0f} typical "
+        f"deviations away from the other rows; its moments of order {layout.order} exceed the range of the "
         "sums. Remove or clip the outlier, or lower the order."
     )
 

@@ -3,7 +3,7 @@
 | symbol | name here | shape |
 |---|---|---|
 | Σ_k d_k·2^(32k) quanta, −2^31 ≤ d_k < 2^31 | ``digits`` | (K, n_entries) |
-| z_j = y_j·2^(−e_j) − k_j | ``Frame.exponents`` (None: the feature is 0), ``Frame.origins`` | (d,) |
+| z_j = y_j·2^(−e_j) − k_j | ``exponents`` (None: the feature is 0), ``origins`` | (d,) |
 
 Digits are unique, so that sums are equal where their digits are. These laws hold exactly:
 
@@ -88,12 +88,14 @@ def carried(digits: Int) -> Int:
     return np.array(rows)
 
 
-def added(left: Int, right: Int, sign: int = 1) -> Int:
-    """left ± right."""
-    result = np.zeros((max(len(left), len(right)), left.shape[1]), dtype=np.int64)
-    result[: len(left)] = left
-    result[: len(right)] += sign * right
-    return carried(result)
+def summed(numbers: Sequence[Int]) -> Int:
+    """The sum of fewer than 2^31 numbers."""
+    if len(numbers) == 1:
+        return numbers[0]
+    total = np.zeros((max(map(len, numbers)), numbers[0].shape[1]), dtype=np.int64)
+    for digits in numbers:
+        total[: len(digits)] += digits
+    return carried(total)
 
 
 def integers(digits: Int) -> list[int]:
@@ -113,37 +115,26 @@ def floats(digits: Int, bits: Int | int = 0) -> Float:
     return total
 
 
-def packed(digits: Int, counts: Int) -> tuple[list[int], bytes]:
-    """Two's complement integers, so many of each section, each as narrow as its section allows."""
-    words = np.empty((digits.shape[1], len(digits) + 1), dtype="<u4")
+def packed(digits: Int) -> tuple[int, bytes]:
+    """Two's complement integers of the fewest bytes that hold all: that number, and they."""
+    words = np.empty((len(digits) + 1, digits.shape[1]), dtype="<u4")
     carry: Any = 0
     for k, row in enumerate(digits):
         total = row + carry
-        words[:, k], carry = total & _MASK, total >> DIGIT_BITS
-    words[:, -1] = carry & _MASK
-    data = words.view(np.uint8)
-    sizes = data ^ np.where(data[:, -1:] > 127, 255, 0).astype(np.uint8)
-    some = np.flatnonzero(counts)
-    starts = (np.cumsum(counts) - counts)[some]
-    largest = np.maximum.reduceat(sizes, starts, axis=0)  # byte by byte
-    top = np.where(largest != 0, np.arange(sizes.shape[1]), 0).max(axis=1)
-    signs = largest[np.arange(len(top)), top] > 127  # the highest bit has no place for the sign
-    widths = np.ones(len(counts), dtype=np.int64)
-    widths[some] = top + signs + 1
-    ends = np.cumsum(counts).tolist()
-    pieces = zip(ends, counts.tolist(), widths.tolist(), strict=True)
-    return widths.tolist(), b"".join(data[end - n : end, :w].tobytes() for end, n, w in pieces)
+        words[k], carry = total & _MASK, total >> DIGIT_BITS
+    words[-1] = carry & _MASK
+    data = np.ascontiguousarray(words.T).view(np.uint8)
+    sizes = (data ^ (carry & 255).astype(np.uint8)[:, None]).max(axis=0)
+    top = int(np.flatnonzero(sizes).max(initial=0))
+    width = top + 1 + bool(sizes[top] > 127)  # the highest bit has no place for the sign
+    return width, data[:, :width].tobytes()
 
 
-def unpacked(data: memoryview, counts: Int, widths: Sequence[int]) -> Int:
-    """The digits of such integers."""
-    n_digits, row, used = -(-max(widths) // 4), 0, 0
-    table = np.empty((int(counts.sum()), 4 * n_digits), dtype=np.uint8)
-    for count, width in zip(counts.tolist(), widths, strict=True):
-        part = np.frombuffer(data, np.uint8, count * width, used).reshape(count, width)
-        table[row : row + count, :width] = part
-        table[row : row + count, width:] = np.where(part[:, -1:] > 127, 255, 0)
-        row, used = row + count, used + count * width
+def unpacked(data: memoryview, n: int, width: int) -> Int:
+    """The digits of n such integers."""
+    table = np.empty((n, -(-width // 4) * 4), dtype=np.uint8)
+    table[:, :width] = np.frombuffer(data, np.uint8, n * width).reshape(n, width)
+    table[:, width:] = np.where(table[:, width - 1 : width] > 127, 255, 0)
     words = table.view("<u4").T.astype(np.int64)
     words[-1] = words[-1].astype(np.int32)
     return carried(words)

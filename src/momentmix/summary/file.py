@@ -35,8 +35,9 @@ _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
 _WIDTH_CAP = 1 << 16
 _COUNTS = ("n_features", "order", "squared_order", "n_rows", "n_forgotten", "n_shards")
-_LISTS = ("exponents", "origins", "widths")
-_KEYS = {*_COUNTS, *_LISTS, "exact_bounds", "feature_names", "high", "schema", "weight_squares"}
+_LISTS = ("exponents", "origins")
+_OTHERS = ("exact_bounds", "feature_names", "high", "schema", "weight_squares", "width")
+_KEYS = {*_COUNTS, *_LISTS, *_OTHERS}
 
 Header = dict[str, Any]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -60,7 +61,7 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     layout, schema = totals.layout, totals.schema
     if schema is not None:
         feature_names = schema.feature_names
-    widths, sums = packed(totals.digits, layout.counts)
+    width, sums = packed(totals.digits)
     header = _canonical(
         {
             "exact_bounds": totals.exact_bounds,
@@ -76,7 +77,7 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             "schema": schema and schema.to_dict(),
             "squared_order": layout.squared_order,
             "weight_squares": str(totals.weight_squares),
-            "widths": widths,
+            "width": width,
         }
     )
     if len(header) > _HEADER_CAP:
@@ -265,8 +266,7 @@ def _checked_layout(header: Header, size: int) -> Layout:
     _require(all(_is_integer(e, -2200, 1023) for e in exponents), "a scale out of range")
     _require(all(_is_decimal(k) for k in header["origins"]), "origins must be decimal integers")
     _require(_is_decimal(header["weight_squares"]), "weight_squares must be a decimal integer")
-    _require(len(header["widths"]) == len(layout.sections), "one width for each section needed")
-    _require(all(_is_integer(w, 1, _WIDTH_CAP) for w in header["widths"]), "a width out of range")
+    _require(_is_integer(header["width"], 1, _WIDTH_CAP), "a width out of range")
     names = header["feature_names"]
     if names is not None:
         _require(
@@ -282,10 +282,9 @@ def _checked_layout(header: Header, size: int) -> Layout:
 
 
 def _body_length(layout: Layout, header: Header) -> int:
-    counts = layout.counts.tolist()
-    integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
     by_shard = 16 + _MARK.size * (1 + (header["n_forgotten"] > 0))
-    return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
+    sums = layout.n_entries * header["width"]
+    return int(by_shard * header["n_shards"] + 16 * layout.n_features + sums)
 
 
 def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
@@ -305,7 +304,7 @@ def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
     return Totals(
         layout=layout,
         frame=Frame(tuple(header["exponents"]), tuple(map(int, header["origins"]))),
-        digits=unpacked(view[used + 16 * d :], layout.counts, header["widths"]),
+        digits=unpacked(view[used + 16 * d :], layout.n_entries, header["width"]),
         weight_squares=int(header["weight_squares"]),
         n_rows=header["n_rows"],
         minimum=bounds[:d],

@@ -114,16 +114,6 @@ class Layout:
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
     @cached_property
-    def slices(self) -> list[slice]:
-        """Places of all sections."""
-        return [section.place for section in self.sections]
-
-    @cached_property
-    def counts(self) -> Int:
-        """Number of moments of each section."""
-        return np.array([section.n_entries for section in self.sections], dtype=np.int64)
-
-    @cached_property
     def _by_kind(self) -> dict[tuple[Kind, int], Section]:
         return {(s.kind, s.size): s for s in self.sections}
 

@@ -43,11 +43,12 @@ from momentmix.summary.digits import (
     QUANTUM_BITS,
     Frame,
     Masks,
-    added,
+    floats,
     integers,
     join,
     of_features,
     reframed,
+    summed,
 )
 from momentmix.summary.layout import Layout, known
 from momentmix.tables.names import column_label, feature_number
@@ -315,19 +316,16 @@ def empty(layout: Layout, schema: Schema | None = None) -> Totals:
 def closed(shard: OpenShard) -> Totals:
     """The sums of all rows of a shard so far; it stays as it is."""
     shard = shard.complete()
-    sums = shard.framed()
-    totals = replace(
-        empty(shard.layout),
-        frame=sums.frame,
-        digits=sums.digits,
-        weight_squares=sums.weight_squares,
-        n_rows=shard.n_rows,
-        minimum=shard.minimum,
-        maximum=shard.maximum,
-    )
-    if shard.schema is not None:
-        totals = encoded(totals, shard.schema)
-    return replace(totals, shards={shard.shard_id: mark_of(totals)})
+    bounds = shard.minimum, shard.maximum
+    totals = Totals(shard.layout, *shard.framed(), shard.n_rows, *bounds, True, {})
+    return as_shard(totals, shard.schema, shard.shard_id)
+
+
+def as_shard(totals: Totals, schema: Schema | None, shard_id: bytes) -> Totals:
+    """Sums of features as those of a shard, in the schema that encoded its rows."""
+    if schema is not None:
+        totals = encoded(totals, schema)
+    return replace(totals, shards={shard_id: mark_of(totals)})
 
 
 def encoded(totals: Totals, schema: Schema) -> Totals:
@@ -356,7 +354,7 @@ def encoded(totals: Totals, schema: Schema) -> Totals:
 def contents_of(totals: Totals, names: Sequence[str] | None) -> str:
     """A digest of the exact sums, their columns and their count: the same rows have the same."""
     schema = None if totals.schema is None else totals.schema.to_dict()
-    facts = (totals.layout.sections, totals.frame, totals.n_rows, totals.weight_squares)
+    facts = (totals.layout, totals.frame, totals.n_rows, totals.weight_squares)
     text = json.dumps([schema, names, repr(facts)], sort_keys=True)
     digits = totals.digits.astype("<i8", copy=False).tobytes()
     return hashlib.sha256(text.encode() + b"\0" + digits).hexdigest()
@@ -364,11 +362,14 @@ def contents_of(totals: Totals, names: Sequence[str] | None) -> str:
 
 def mark_of(totals: Totals) -> Mark:
     """The mark of all rows."""
-    reading = totals.reading
-    means = np.append(reading.mean, 0.0)
-    for (value, seen), center in zip(masks_of(totals.schema), reading.centers, strict=True):
-        means[value] += center * means[seen]
-    return Mark(totals.n_rows, totals.sum_weights, float(_shares(len(means)) @ means))
+    exponents, origins = totals.frame
+    points = floats(totals.digits[:, : totals.layout.n_features + 1])
+    shares = np.ones(len(exponents))  # of rows whose value is not 0 for being missing
+    for value, seen in masks_of(totals.schema):
+        shares[value] = points[1 + seen] / points[0]
+    units = np.ldexp(1.0, [e or 0 for e in exponents])
+    means = (points[1:] / points[0] + shares * [float(k) for k in origins]) * units
+    return Mark(totals.n_rows, float(points[0]), float(_shares(len(means)) @ means))
 
 
 def _shares(n: int) -> Float:
@@ -440,7 +441,7 @@ def _difference(whole: Totals, part: Totals, shards: Mapping[bytes, Mark]) -> To
     rest = replace(
         whole,
         frame=frame,
-        digits=added(left, right, -1),
+        digits=summed([left, -right]),
         weight_squares=whole.weight_squares - part.weight_squares,
         n_rows=whole.n_rows - part.n_rows,
         exact_bounds=False,
