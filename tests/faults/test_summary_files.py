@@ -179,9 +179,7 @@ def test_impossible_contents_are_refused():
     with pytest.raises(SummaryFileError, match="negative variance"):
         MomentSummary.from_bytes(rebuilt(body=with_integer("T0", -top)))
     with pytest.raises(SummaryFileError, match="no weight"):
-        MomentSummary.from_bytes(
-            rebuilt(body=with_integer("S0", -top))
-        )
+        MomentSummary.from_bytes(rebuilt(body=with_integer("S0", -top)))
     with pytest.raises(SummaryFileError, match="negative variance"):
         MomentSummary.from_bytes(rebuilt(body=with_integer("T0", 1 << 60)))
     near, at = [struct.pack("<d", small().mean[0] + off) for off in (-0.1, 0.1)], start["bounds"]

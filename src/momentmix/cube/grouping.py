@@ -169,8 +169,9 @@ class GroupedShard:
         for i, is_near in enumerate(fits.tolist()):
             if is_near:
                 j = next(rest)
-                own = self.frame.frame, np.ascontiguousarray(digits[: tops[j] + 1, j])
-                totals = Totals(layout, *own, n_rows << QUANTUM_BITS, n_rows, *ends[i], True, {})
+                own = np.ascontiguousarray(digits[: tops[j] + 1, j])
+                sums = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
+                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1], True, {})
                 yield as_shard(totals, schema, bytes(16))
             else:
                 shard = self._new_shard()

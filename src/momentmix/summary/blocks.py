@@ -281,8 +281,8 @@ class OpenShard:
     def _add_run(self, frame: RowFrame, run: Float, weights: Float | None, n_threads: int) -> None:
         """Add blocks: those near the frame on all threads, and each of the others alone."""
         ends = block_extremes(run, n_threads)
-        is_wide = ~frame.fits(ends).all(axis=1) | (self._bits(frame, ends) > _MOST_BITS)
-        is_far = is_wide.astype(np.int64)
+        is_wide = np.asarray(~frame.fits(ends).all(axis=1) | (self._bits(frame, ends) > _MOST_BITS))
+        is_far: Int = np.asarray(is_wide, dtype=np.int64)
         if not is_far.all():
             needed = self._digits_for(frame, ends[is_far == 0], run.shape[1], weights)
             self.executor.add_blocks(
@@ -377,8 +377,8 @@ def _out_of_range(
     value = block[np.argmax(np.abs(block[:, column])), column]
     return InputError(
         f"{label} reaches {value:.6g}, about 10^{np.log10(distance[column]):.0f} typical "
-        f"deviations away from the other rows; its moments of order {layout.order} exceed the range of the "
-        "sums. Remove or clip the outlier, or lower the order."
+        f"deviations away from the other rows; its moments of order {layout.order} exceed the "
+        "range of the sums. Remove or clip the outlier, or lower the order."
     )
 
 

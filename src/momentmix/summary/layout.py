@@ -121,9 +121,9 @@ class Layout:
         """The section of a kind and size."""
         return self._by_kind[kind, size]
 
-    def find(self, kind: str, size: int) -> Section | None:
+    def find(self, kind: Kind, size: int) -> Section | None:
         """The section of a kind and size, None where there is none."""
-        return self._by_kind.get((kind, size))  # type: ignore[call-overload]
+        return self._by_kind.get((kind, size))
 
     @cached_property
     def n_entries(self) -> int:
@@ -212,6 +212,7 @@ def places(layout: Layout, features: Int, degrees: Int) -> Int:
     n_factors, (top, second) = (degrees > 0).sum(axis=1), degrees[:, :2].T
     found = np.full(len(features), -1, dtype=np.int64)
     for t, p, q in set(zip(n_factors.tolist(), top.tolist(), second.tolist(), strict=True)):
+        kind: Kind
         own = (n_factors == t) & (top == p) & (second == q)
         sets = features[own, :t]
         others = sets[:, 1:] - (sets[:, 1:] > sets[:, :1])  # numbered without the first feature

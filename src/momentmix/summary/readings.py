@@ -141,7 +141,7 @@ def _target(
 def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float]]:
     """Sums about a point next to `shift`, over Σw and in units of `scale`; the way to it."""
     layout, reading, spread = totals.layout, totals.reading, deviation(totals)
-    exponents, origins = list[int | None](), list[int]()
+    exponents, origins = list[int](), list[int]()
     for e, deviation_, size, s in zip(
         reading.frame.exponents, spread.tolist(), scale.tolist(), shift.tolist(), strict=True
     ):
@@ -161,7 +161,7 @@ def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float
     return values, [float(rest) for rest in rests]
 
 
-def _move(layout: Layout, values: Float, rests: Sequence[Any]) -> None:
+def _move(layout: Layout, values: Float, rests: Sequence[Any] | Float) -> None:
     """Move the origins of values (n_entries, …), in place."""
     for rest, lines in zip(rests, factors_of(layout).lines, strict=True):
         for first in range(len(lines) if np.any(rest) else 0):

@@ -192,7 +192,7 @@ class MomentSummary(SummaryView):
             n_threads=self._n_threads,
         ).update(array, weights)
         gone = lost._totals()
-        if totals.schema is not None:
+        if closed.row_schema is not None:
             gone = algebra.encoded(gone, closed.row_schema)
         self._state = closed._replace(closed=algebra.forget(totals, gone))
         return self

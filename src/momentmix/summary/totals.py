@@ -374,7 +374,7 @@ def mark_of(totals: Totals) -> Mark:
 
 def _shares(n: int) -> Float:
     """Numbers that mix means, so that other means have another mixture."""
-    return 1.0 + (np.arange(n) * 0.6180339887498949) % 1.0
+    return np.asarray(1.0 + (np.arange(n) * 0.6180339887498949) % 1.0)
 
 
 def _mark_size(totals: Totals) -> float:
@@ -610,14 +610,14 @@ def impossible(totals: Totals) -> str | None:
         has_sums = totals.digits.any() or totals.weight_squares or totals.n_forgotten
         return "sums or bounds without rows" if has_sums or has_bounds else None
     n_ever, marks = totals.n_rows + totals.n_forgotten, [*totals.shards.values()]
-    squares, whole = totals.weight_squares << QUANTUM_BITS, totals.weight**2
-    if totals.weight <= 0 or squares <= 0:
+    square_sum, whole = totals.weight_squares << QUANTUM_BITS, totals.weight**2
+    if totals.weight <= 0 or square_sum <= 0:
         return "rows with no weight"
     if totals.weight > (n_ever << QUANTUM_BITS) * int(LARGEST_WEIGHT):
         return "weights beyond the range of weights"
     # Forgetting part of a row's weight takes away too few squares and too many rows.
-    too_large = squares > whole * (1 + _TOLERANCE) and not totals.n_forgotten
-    if too_large or squares * n_ever < whole * (1 - _TOLERANCE):
+    too_large = square_sum > whole * (1 + _TOLERANCE) and not totals.n_forgotten
+    if too_large or square_sum * n_ever < whole * (1 - _TOLERANCE):
         return "a sum of squared weights that does not fit the sum of weights"
     numbers = np.array([*marks, *totals.forgotten.values()], dtype=np.float64)
     if not np.isfinite(numbers).all() or not (numbers[:, :2] > 0).all():
@@ -627,12 +627,12 @@ def impossible(totals: Totals) -> str | None:
     low, high = totals.minimum, totals.maximum
     if not np.abs([low, high]).max() <= LARGEST_VALUE or (low > high).any():
         return "minimum above maximum, or not finite"
-    schema = totals.schema
-    for i, column in enumerate(() if schema is None else schema.columns):
+    schema = _schema_of(totals)
+    for i, column in enumerate(() if schema.is_plain else schema.columns):
         values, every = list(schema.values_of(i)), list(schema.features_of(i))
-        unit = every if column.levels else every[len(values) :]
+        shares = every if column.levels else every[len(values) :]
         is_negative = column.model.least >= 0 and (low[values] < 0).any()
-        if is_negative or (low[unit] < 0).any() or (high[unit] > 1).any():
+        if is_negative or (low[shares] < 0).any() or (high[shares] > 1).any():
             return "a value outside the range of its family"
     low, high = totals.bounds
     reading, weight = totals.reading, totals.weight
