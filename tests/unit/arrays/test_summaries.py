@@ -130,7 +130,7 @@ def bad(row, column, value, n=3_000):
 
 REFUSED = [
     bad(4, 1, np.nan), bad(2_500, 2, np.nan), bad(2_000, 0, -np.inf), bad(1_500, 1, 1e305),
-    bad(2_999, 1, np.nan), bad(2_000, 2, 1e120), np.ones(3), np.ones((2, 3, 1)), np.ones((4, 2)),
+    bad(2_999, 1, np.nan), np.ones(3), np.ones((2, 3, 1)), np.ones((4, 2)),
     np.empty((0, 3)), np.ones((4, 3)) * 1j,
 ]  # fmt: skip
 
