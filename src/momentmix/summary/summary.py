@@ -381,6 +381,12 @@ def _union(parts: Sequence[Part]) -> Part:
     return algebra.combine(*[part for part, _ in parts]), names
 
 
+def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
+    """Return the same sums, read about the centers of a schema that is the common one of both."""
+    totals = algebra.in_schema(summary._totals(), schema)
+    return summary._derived(totals, schema.column_names)
+
+
 def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
     """Return the same sums, with an id of their shard that follows from them and a mark."""
     state = summary._state

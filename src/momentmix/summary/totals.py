@@ -116,9 +116,9 @@ class Totals:
         return self.weight / (1 << QUANTUM_BITS)
 
     @cached_property
-    def reading(self) -> Reading:
+    def reading(self) -> FeatureSums:
         """The sums as they are read: about centers near the means of the cells that are seen."""
-        return Reading(self)
+        return FeatureSums(self)
 
     @property
     def bounds(self) -> tuple[Float, Float]:
@@ -131,7 +131,7 @@ class Totals:
         return low, high
 
 
-class Reading:
+class FeatureSums:
     """Sums of features (y − c)·s in the place of y·s, and the schema that says so."""
 
     def __init__(self, totals: Totals) -> None:
@@ -447,6 +447,7 @@ def _difference(whole: Totals, part: Totals, shards: Mapping[bytes, Mark]) -> To
         exact_bounds=False,
         shards=shards,
         n_forgotten=whole.n_forgotten - part.n_forgotten,
+        centers=None,
     )
     kept = whole.forgotten if rest.n_forgotten else {}  # else it went with the other one
     return replace(rest, forgotten={x: mark for x, mark in kept.items() if x in shards})
