@@ -206,7 +206,7 @@ class Pieces:
 
     def pack(self):
         """The file again, with a checksum that is right."""
-        narrow = max(_bytes(v) for values in self.sections for v in values)
+        narrow = max((_bytes(v) for values in self.sections for v in values), default=1)
         width = self.width or narrow
         if self.width is None and isinstance(self.header.get("width"), int):
             self.header["width"] = narrow
@@ -342,7 +342,7 @@ def _container(p, rng):
     elif way == 2:
         p.extra = rng.randbytes(rng.randrange(1, 40))
     else:
-        narrow = max(_bytes(v) for values in p.sections for v in values)
+        narrow = max((_bytes(v) for values in p.sections for v in values), default=1)
         p.width = p.header["width"] = max(1, narrow + rng.choice([1, -1, 8]))
 
 

@@ -607,7 +607,7 @@ def impossible(totals: Totals) -> str | None:
     if bool(totals.shards) != (totals.n_rows > 0):
         return "rows without shards, or shards without rows"
     if not totals.n_rows:
-        has_bounds = (totals.minimum < np.inf).any() or (totals.maximum > -np.inf).any()
+        has_bounds = not ((totals.minimum == np.inf) & (totals.maximum == -np.inf)).all()
         has_sums = totals.digits.any() or totals.weight_squares or totals.n_forgotten
         return "sums or bounds without rows" if has_sums or has_bounds else None
     n_ever, marks = totals.n_rows + totals.n_forgotten, [*totals.shards.values()]
