@@ -19,10 +19,10 @@ from momentmix.summary.file import rows_of
 from momentmix.summary.parts import place_id
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
-from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.selection import choose_columns
+from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 _MOST_PIECES = 8  # summaries of a group that are not added yet

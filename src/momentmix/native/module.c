@@ -23,8 +23,6 @@
 #define CHUNK 256          /* rows whose monomials are in the table: it fits the second cache */
 #define ROW (CHUNK + 8)    /* numbers from one row of the table to the next: not a power of two */
 #define MOST_THREADS 256
-#define PIECE 512          /* words that are folded together */
-#define FOLDS 4            /* sums of each piece */
 enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
 enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
@@ -142,7 +140,6 @@ typedef struct {
     void (*extremes)(const double *, isize, isize, double *, double *);
     int (*in_range)(const double *, isize, double);
     void (*split)(double *, isize, const double *, isize, double *);
-    void (*fold)(const uint64_t *, isize, const uint64_t *, uint64_t *);
     void (*em_sums)(const row_source *, const double *, isize, isize, double *, double *, double *);
     isize (*map_rows)(const row_source *, int, const double *, isize, double *, double *);
 } instruction_set;
@@ -150,7 +147,7 @@ typedef struct {
 #define CODE(set)                                                                                  \
     {                                                                                              \
         #set, tile_rows_##set, tile_columns_##set, block_##set, extremes_##set, in_range_##set,    \
-            split_##set, fold_##set, em_sums_##set, map_rows_##set                                             \
+            split_##set, em_sums_##set, map_rows_##set                                             \
     }
 static const instruction_set SETS[] = {
 #if defined(__x86_64__)
@@ -568,29 +565,6 @@ done:
 #include "conditions.h"
 #include "digits.h"
 
-PyDoc_STRVAR(fold_doc,
-"fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `tables.formats.digests`.");
-
-static PyObject *fold(PyObject *module, PyObject *args)
-{
-    PyObject *words, *keys, *out, *result = NULL;
-    isize n_pieces;
-    held h = {.n = 0};
-    Py_buffer *w, *k, *o;
-    if (!PyArg_ParseTuple(args, "OnOO", &words, &n_pieces, &keys, &out))
-        return NULL;
-    if ((w = hold(&h, words, READ, times(n_pieces, PIECE), "words"))
-        && (k = hold(&h, keys, 0, 2 * (PIECE + FOLDS - 1), "keys"))
-        && (o = hold(&h, out, WRITE, times(n_pieces, FOLDS), "out"))) {
-        Py_BEGIN_ALLOW_THREADS
-        code->fold(w->buf, n_pieces, k->buf, o->buf);
-        Py_END_ALLOW_THREADS
-        result = Py_NewRef(Py_None);
-    }
-    release(&h);
-    return result;
-}
-
 PyDoc_STRVAR(use_doc,
 "use(name=None)\n--\n\nTake the code for an instruction set; returns the names of all usable ones.");
 
@@ -646,7 +620,6 @@ static PyMethodDef METHODS[] = {
     {"extremes", extremes, METH_VARARGS, extremes_doc},
     {"in_range", in_range, METH_VARARGS, in_range_doc},
     {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
-    {"fold", fold, METH_VARARGS, fold_doc},
     {"space_size", size_of_space, METH_VARARGS, space_size_doc},
     {"tile_shape", tile_shape, METH_NOARGS, tile_shape_doc},
     {"em_sums", em_sums, METH_VARARGS, em_sums_doc},

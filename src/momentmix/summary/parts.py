@@ -9,9 +9,9 @@ from typing import Any
 
 from momentmix.errors import InputError, ShardError
 from momentmix.summary.summary import MomentSummary, named_by_contents
-from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.rows import Rows
 from momentmix.tables.selection import column_keys
+from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import TableRows
 
 NewShard = Callable[..., MomentSummary]  # of shard_id, optional: an empty summary
