@@ -15,6 +15,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, usable_cores
+from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
     OpenShard,
     add_digits,
@@ -28,7 +29,7 @@ from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summary import MomentSummary
-from momentmix.summary.totals import Totals, as_shard, closed, contents_of, renamed
+from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
 _FIRST_ROWS = 1024  # which set the frame of all groups

@@ -21,9 +21,10 @@ import numpy as np
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.json_fields import parse_strict
+from momentmix.summary.adding import impossible
 from momentmix.summary.digits import Frame, packed, unpacked
 from momentmix.summary.layout import COMPLETE, POWERS, Layout, known
-from momentmix.summary.totals import Mark, Totals, centers_of, impossible
+from momentmix.summary.totals import Mark, Totals, centers_of
 from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
 

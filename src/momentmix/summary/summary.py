@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.parallel import one_at_a_time
+from momentmix.summary import adding
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.column_facts import summary_html
@@ -183,7 +184,7 @@ class MomentSummary(SummaryView):
         closed = State(totals, names=self._state.names)
         array, weights, _ = checked_rows(rows, sample_weight, closed)
         if totals.n_rows:
-            algebra.check_inside(array, totals, self.feature_names)
+            adding.check_inside(array, totals, self.feature_names)
         lost = MomentSummary(
             self.n_features,
             self.order,
@@ -194,7 +195,7 @@ class MomentSummary(SummaryView):
         gone = lost._totals()
         if closed.row_schema is not None:
             gone = algebra.encoded(gone, closed.row_schema)
-        self._state = closed._replace(closed=algebra.forget(totals, gone))
+        self._state = closed._replace(closed=adding.forget(totals, gone))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
@@ -212,7 +213,7 @@ class MomentSummary(SummaryView):
             )
         theirs = other._state
         schemas = state.schema, theirs.schema
-        names = algebra.check_alike(self._layout, other._layout, state.names, theirs.names, schemas)
+        names = adding.check_alike(self._layout, other._layout, state.names, theirs.names, schemas)
         return other._totals(theirs), names
 
     def check_alike(self, other: MomentSummary) -> None:
@@ -223,8 +224,8 @@ class MomentSummary(SummaryView):
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
-        algebra.check_disjoint(whole.shards, part.shards)
-        return self._derived(algebra.combine(whole, part), names)
+        adding.check_disjoint(whole.shards, part.shards)
+        return self._derived(adding.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -237,8 +238,8 @@ class MomentSummary(SummaryView):
         with self._lock:
             state = self._state
             part, names = self._operand(other, state)
-            algebra.check_disjoint(state.shards, part.shards)
-            closed = algebra.combine(state.closed, part)
+            adding.check_disjoint(state.shards, part.shards)
+            closed = adding.combine(state.closed, part)
             self._state = state._replace(closed=closed, names=names)
         return self
 
@@ -246,7 +247,7 @@ class MomentSummary(SummaryView):
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
-        return self._derived(algebra.subtract(whole, part), names)
+        return self._derived(adding.subtract(whole, part), names)
 
     def __eq__(self, other: object) -> bool:
         """Whether shards, counts and all sums agree exactly, in whatever units.
@@ -257,7 +258,7 @@ class MomentSummary(SummaryView):
             return NotImplemented
         left, right = self._state, other._state
         same_names = left.names == right.names
-        return same_names and algebra.same(self._totals(left), other._totals(right))
+        return same_names and adding.same(self._totals(left), other._totals(right))
 
     def copy(self) -> MomentSummary:
         """Independent copy, which goes on with a shard of its own under the same id."""
@@ -376,9 +377,9 @@ def _union(parts: Sequence[Part]) -> Part:
     for part, own in parts[1:]:
         if own != names or part.layout != first.layout or first.schema or part.schema:
             schemas = first.schema, part.schema
-            names = algebra.check_alike(first.layout, part.layout, names, own, schemas)
-    algebra.check_once([shard for part, _ in parts for shard in part.shards])
-    return algebra.combine(*[part for part, _ in parts]), names
+            names = adding.check_alike(first.layout, part.layout, names, own, schemas)
+    adding.check_once([shard for part, _ in parts for shard in part.shards])
+    return adding.combine(*[part for part, _ in parts]), names
 
 
 def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
@@ -395,4 +396,4 @@ def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
         return summary
     (shard,) = totals.shards
     own = shard_digest(algebra.contents_of(totals, state.names) + mark)
-    return summary._derived(algebra.renamed(totals, {shard: own}), state.names)
+    return summary._derived(adding.renamed(totals, {shard: own}), state.names)

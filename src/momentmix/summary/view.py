@@ -18,12 +18,13 @@ from momentmix._typing import Float
 from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, check_count
 from momentmix.summary import readings
+from momentmix.summary.adding import combine
 from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.kernels.half_split import table_rows
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.state import State
-from momentmix.summary.totals import Totals, closed, combine, of_layout
+from momentmix.summary.totals import Totals, closed, of_layout
 from momentmix.tables.schema import Schema
 from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text
