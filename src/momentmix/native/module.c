@@ -532,7 +532,7 @@ static PyObject *in_range(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(add_digits_doc,
 "add_digits(values, n_vectors, rounders, digits)\n--\n\n"
-"Split vectors (overwritten) into digits and add these: see `summary.exact.digit_sums`.");
+"Split vectors (overwritten) into digits and add these: see `summary.blocks`.");
 
 static PyObject *add_digits(PyObject *module, PyObject *args)
 {
