@@ -17,7 +17,6 @@ import numpy as np
 
 import momentmix as mm
 from momentmix.native import code
-from momentmix.tables.formats.digests import RowDigest
 
 EXPECTED = (BufferError, MemoryError, OverflowError, TypeError, ValueError)
 MOST_BASES = 3  # calls of each function with other shapes
@@ -48,7 +47,6 @@ def use_the_library():
     mixture = mm.fit(rows, 2, blocks=[[0, 1]], random_state=0).mixture
     for method in (mixture.predict, mixture.predict_proba, mixture.score_samples):
         method(rows)
-    RowDigest().update(rng.standard_normal((600, 2)))
     code.use(code.use()[0])
 
 

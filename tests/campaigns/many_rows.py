@@ -19,8 +19,8 @@ def repeated_shard(data, times, shard_id):
     pieces.sections = [[v * times for v in values] for values in pieces.sections]
     pieces.header["n_rows"] *= times
     pieces.header["weight_squares"] = str(int(pieces.header["weight_squares"]) * times)
-    n_rows, weight, *mean = struct.unpack(f"<Q{len(pieces.marks[0]) // 8 - 1}d", pieces.marks[0])
-    pieces.marks = [struct.pack(f"<Q{1 + len(mean)}d", n_rows * times, weight * times, *mean)]
+    n_rows, weight, mean = struct.unpack("<Qdd", pieces.marks[0])
+    pieces.marks = [struct.pack("<Qdd", n_rows * times, weight * times, mean)]
     pieces.shards = [hashlib.sha256(shard_id.encode()).digest()[:16]]
     return pieces.pack()
 

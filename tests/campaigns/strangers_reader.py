@@ -26,24 +26,25 @@ def read_summary(data):
     """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
     magic, version, length = struct.unpack("<8sII", data[:16])
     assert magic == bytes.fromhex("894D4D530D0A1A0A")
-    assert version == 5
+    assert version == 6
     h, at = json.loads(data[16 : 16 + length]), 16 + length
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     d, n = h["n_features"], h["n_shards"]
     shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
-    mark = 16 + 8 * d
-    at += (16 + mark + 32 + (mark if h["n_forgotten"] else 0)) * n
+    at += (16 + 24 * (2 if h["n_forgotten"] else 1)) * n
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
     sums = {}
-    for (kind, size), width in zip(sections_of(h), h["widths"], strict=True):
+    width, most = h["width"], 0
+    for kind, size in sections_of(h):
         keys, values = names_of(kind, size, d), []
         for key in keys:
             values.append(int.from_bytes(data[at : at + width], "little", signed=True))
             sums[key] = values[-1]
             at += width
         assert len(keys) == length_of(kind, size, d)
-        assert width == max((v if v >= 0 else -v - 1).bit_length() for v in values) // 8 + 1
+        most = max(most, *((v if v >= 0 else -v - 1).bit_length() for v in values))
+    assert width == most // 8 + 1
     assert at == len(data) - 32
     return h, shards, bounds, sums
 

@@ -23,7 +23,7 @@ def test_digits_that_would_be_lost_are_refused():
     rows[7, 1] = 1e12
     summary = MomentSummary(2, 2, shard_id="a").update(rows)
     before = summary.to_bytes()
-    with pytest.raises(InputError, match=r"squares of column 1 these rows are about 10\^17 times"):
+    with pytest.raises(InputError, match=r"squares of column 1 these rows are about 10\^\d+ times"):
         summary.forget(rows[7:8])
     assert summary.to_bytes() == before
     outlier = MomentSummary(2, 2, shard_id="outlier").update(rows[7:8])

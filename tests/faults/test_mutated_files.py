@@ -57,7 +57,7 @@ def test_the_sums_in_a_file_are_exact():
     summary = MomentSummary(4, 4).update(np.array(rows, dtype=float), weights)
     header, _, _, sums = read_summary(summary.to_bytes())
     units = [Fraction(2) ** (e or 0) for e in header["exponents"]]
-    shifts = [int(k) for k in header["shifts"]]
+    shifts = [int(k) for k in header["origins"]]
     for members, value in sums.items():
         exact = Fraction(0)
         for weight, row in zip(weights, rows, strict=True):

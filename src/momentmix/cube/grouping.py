@@ -8,7 +8,6 @@ sequence of its rows alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -16,23 +15,25 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.parallel import begin, usable_cores
-from momentmix.summary.exact.combining import renamed
-from momentmix.summary.exact.open_shard import block_rows
-from momentmix.summary.exact.schemas import encoded
-from momentmix.summary.exact.shard_sums import totals_of_blocks
-from momentmix.summary.exact.state import labels_of, new_shard, shard_digest, threads_for
-from momentmix.summary.exact.totals import recentered
+from momentmix.summary.adding import renamed
+from momentmix.summary.blocks import (
+    OpenShard,
+    add_digits,
+    block_extremes,
+    block_rows,
+    digits_needed,
+)
+from momentmix.summary.digits import QUANTUM_BITS, from_places
 from momentmix.summary.file import pack
+from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
-from momentmix.summary.parts import Origin
+from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.formats.digests import RowDigest
+from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 
 WAITING_BYTES = 1 << 26  # of rows before they are sorted
+_FIRST_ROWS = 1024  # which set the frame of all groups
 _SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
-
-
-Whole = tuple[int, Float, RowDigest]  # number, all rows and their digest, of a group
 
 
 class KeyIndex:
@@ -78,18 +79,17 @@ class GroupedRows(NamedTuple):
 
 
 class GroupedShard:
-    """A shard for each group of the rows of one part; `name` gives their ids without the digest."""
+    """A shard for each group of the rows of one table; `name` gives the place of its rows."""
 
     def __init__(self, empty: MomentSummary, name: Callable[[int], str]) -> None:
         self.name, self.empty = name, empty
-        self.new_group = partial(KeyGroup, empty)
-        self.n_features = empty.n_features
+        self.state, self._n_threads = empty._state, empty._n_threads
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
-        self.origin: Origin | None = None  # of the rows, where it is known
-        self.block_rows = block_rows(empty._state.layout, 0)
+        self.block_rows = block_rows(self.state.layout, 0)
+        self.frame: RowFrame | None = None  # of all groups, from the first rows
         self.few: dict[int, list[Float]] = {}  # rows of groups that have less than a block
-        self.open: dict[int, KeyGroup] = {}
+        self.open: dict[int, OpenShard] = {}
         self._wait: Callable[[], None] = lambda: None  # until the rows sorted last are given
 
     def update(self, rows: GroupedRows) -> None:
@@ -105,6 +105,9 @@ class GroupedShard:
             return
         rows, groups = map(np.concatenate, zip(*self.waiting, strict=True))
         self.waiting, self.n_bytes = [], 0
+        if self.frame is None and len(rows):
+            first = np.ascontiguousarray(rows[:_FIRST_ROWS])
+            self.frame = frame_of(first, block_extremes(first[None])[0])
         order, present, ends = by_group(groups)
         rows = rows.take(order, axis=0)
         self._wait()
@@ -115,82 +118,70 @@ class GroupedShard:
         for group, start, stop in zip(groups.tolist(), starts, ends, strict=True):
             own = self.open.get(group)
             if own is not None:
-                own.add(rows[start:stop])
+                self._add(own, rows[start:stop])
                 continue
             pieces = self.few.setdefault(group, [])
             pieces.append(rows[start:stop].copy())
             if sum(map(len, pieces)) >= self.block_rows:
-                own = self.open[group] = self.new_group(group, self.name(group))
-                own.add(np.concatenate(self.few.pop(group)))
+                own = self.open[group] = self._new_shard()
+                self._add(own, np.concatenate(self.few.pop(group)))
+
+    def _new_shard(self) -> OpenShard:
+        shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
+        shard.frame = self.frame
+        return shard
+
+    def _add(self, shard: OpenShard, rows: Float) -> None:
+        shard.update(rows, None, threads_for(shard, len(rows), self._n_threads))
 
     def finish(self) -> Iterator[tuple[int, int, str, bytes]]:
         """Number, rows, shard id and summary as bytes of all groups; then there are no rows."""
         self._sort()
         self._wait()
-        for own in self.open.values():
-            yield own.packed(self.origin)
-        self.open.clear()
-        yield from self._packed()
-
-    def _packed(self) -> Iterator[tuple[int, int, str, bytes]]:
-        """The same of groups of less than a block; those of equal size some at a time."""
-        state, by_size = self.empty._state, dict[int, list[Whole]]()
+        while self.open:
+            number, shard = self.open.popitem()
+            yield self._packed(number, closed(shard))
+        by_size = dict[int, list[tuple[int, Float]]]()
         while self.few:
             number, pieces = self.few.popitem()
-            rows, digest = np.concatenate(pieces), RowDigest()
-            digest.update(rows)
-            by_size.setdefault(len(rows), []).append((number, rows, digest))
-        executor, layout, schema = host_executor(state.layout), state.layout, state.row_schema
-        at_once = max(1, _SUMS_AT_ONCE // layout.n_entries)
-        for n_rows, alike in by_size.items():
+            rows = np.concatenate(pieces)
+            by_size.setdefault(len(rows), []).append((number, rows))
+        at_once = max(1, _SUMS_AT_ONCE // self.state.layout.n_entries)
+        for alike in by_size.values():
             for start in range(0, len(alike), at_once):
-                part = alike[start : start + at_once]
-                names = [f"{self.name(x)} {digest.hexdigest()}" for x, _, digest in part]
-                ids = [*map(shard_digest, names)]
-                blocks = np.array([rows for _, rows, _ in part])
-                found = totals_of_blocks(executor, layout, blocks, ids)
-                for k, (number, rows, digest) in enumerate(part):
-                    totals = found[k]
-                    if totals is None:
-                        own = self.new_group(number, self.name(number))
-                        own.add(rows, digest)
-                        yield own.packed(self.origin)
-                        continue
-                    if self.origin is not None:
-                        origin = self.origin.of(self.name(number), names[k])
-                        totals = replace(totals, origins={ids[k]: origin})
-                    if schema is not None:
-                        totals = recentered(encoded(totals, schema))
-                    yield number, n_rows, ids[k].hex(), pack(totals, state.names)
+                numbers, blocks = zip(*alike[start : start + at_once], strict=True)
+                for number, totals in zip(numbers, self._closed(np.array(blocks)), strict=True):
+                    yield self._packed(number, totals)
 
+    def _closed(self, blocks: Float) -> Iterator[Totals]:
+        """The sums of groups of equal size: in the frame of all, or each alone."""
+        assert self.frame is not None
+        layout, ends, n_rows = self.state.layout, block_extremes(blocks), blocks.shape[1]
+        values = host_executor(layout).sums(blocks, None, self.frame.units)
+        means = np.abs(values[:, 1 : layout.n_features + 1])
+        fits = self.frame.fits(ends).all(axis=1) & (means <= FAR * n_rows).all(axis=1)
+        near = values[fits]
+        places = np.zeros((digits_needed(float(np.abs(near).max(initial=1.0))), near.size))
+        add_digits(near.reshape(1, -1), places)
+        digits = from_places(places)
+        digits = digits.reshape(len(digits), *near.shape)
+        tops = np.where(digits.any(axis=2), np.arange(len(digits))[:, None], 0).max(axis=0)
+        rest, schema = iter(range(len(near))), self.state.row_schema
+        for i, is_near in enumerate(fits.tolist()):
+            if is_near:
+                j = next(rest)
+                own = np.ascontiguousarray(digits[: tops[j] + 1, j])
+                sums = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
+                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1], True, {})
+                yield as_shard(totals, schema, bytes(16))
+            else:
+                shard = self._new_shard()
+                shard.update(blocks[i], None, 1)
+                yield closed(shard)
 
-class KeyGroup:
-    """The shard of one group while rows come: its bytes equal a `MomentSummary` of them.
-
-    An error leaves it unusable, and no other thread reads it meanwhile: it needs no copies as a
-    summary makes.
-    """
-
-    def __init__(self, empty: MomentSummary, number: int, name: str) -> None:
-        state, self._n_threads = empty._state, empty._n_threads
-        self.number, self.name, self.n_rows, self.digest = number, name, 0, RowDigest()
-        self._names, self._shard = state.names, new_shard(state, shard_digest(name))
-        self._labels = labels_of(self._shard, state.names)
-
-    def add(self, features: Float, digest: RowDigest | None = None) -> None:
-        """Add rows; where they are the first and their digest is known, it is given."""
-        self.n_rows += len(features)
-        if digest is None:
-            self.digest.update(features)
-        else:
-            self.digest = digest
-        n_threads = threads_for(self._shard, len(features), self._n_threads)
-        self._shard.update(features, None, n_threads, self._labels)
-
-    def packed(self, origin: Origin | None) -> tuple[int, int, str, bytes]:
-        """The summary with its numbers; its shard is named by place, key and rows."""
-        name = f"{self.name} {self.digest.hexdigest()}"
-        digest = shard_digest(name)
-        origins = {} if origin is None else {digest: origin.of(self.name, name)}
-        totals = renamed(self._shard.close(), {self._shard.shard_id: digest}, origins)
-        return self.number, self.n_rows, digest.hex(), pack(totals, self._names)
+    def _packed(self, number: int, totals: Totals) -> tuple[int, int, str, bytes]:
+        """The summary of a group; its shard is named by place, key and contents."""
+        names = self.state.names
+        digest = shard_digest(f"{self.name(number)} {contents_of(totals, names)}")
+        totals = renamed(totals, {bytes(16): digest})
+        return number, totals.n_rows, digest.hex(), pack(totals, names)

@@ -1,7 +1,4 @@
-"""`summarize_by`: rows → one summary for each group, in one pass from part to part.
-
-As `summary.parts`, with larger parts, since each has a shard for each group.
-"""
+"""`summarize_by`: rows → one summary for each group, in one pass."""
 
 from __future__ import annotations
 
@@ -19,16 +16,15 @@ from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, 
 from momentmix.errors import InputError, check_count
 from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
-from momentmix.summary.parts import origin_of, read_parts
+from momentmix.summary.parts import place_id
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
-from momentmix.tables.formats.digests import counted_twice
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_table
 from momentmix.tables.selection import choose_columns
+from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
-PART_ROWS = 1 << 24  # of a part: small shards cost more than their rows
 _MOST_PIECES = 8  # summaries of a group that are not added yet
 
 
@@ -74,10 +70,9 @@ def summarize_by(
 
     Notes
     -----
-    Rows of a group make one shard for every 16,777,216 rows of a file, named by the file, the key
-    and the rows. The sum of the cube has the rows of `summarize`, in other shards: moments agree
-    as moments of the same rows in other shards do, to about 1e-12 of their size, and have the same
-    bytes in any order of adding.
+    Rows of a group in a file make one shard, named by the file, the key and the sums. The sum of
+    the cube has the rows of `summarize`, in other shards: moments agree to about 1e-12 of their
+    size, and have the same bytes in any order of adding.
 
     Examples
     --------
@@ -173,22 +168,20 @@ class CubeJob:
         sums, n_dropped = GroupSums(), 0
         for table, source in enumerate(rows.sources):
             own = columns_read(self.keys, table)
-            for part in read_parts(
-                rows, table, self._open,  # type: ignore[arg-type]
-                part_rows=PART_ROWS, others=own, added=partial(self._grouped, table),
-            ):  # fmt: skip
-                way = "groups", PART_ROWS, [str(key.spec) for key in self.keys]
-                shard: Any = part.shard
-                shard.origin = origin_of(rows, table, *way, others=own)
-                self.close(part.shard, sums, source.name)
-                n_dropped += part.n_dropped
+            place = place_id(rows, table, 0, own)
+            shard = GroupedShard(self._empty, partial(self._place, place))
+            for block in rows.source_blocks(table, others=own):
+                n_dropped += block.n_read - len(block.features)
+                if len(block.features):
+                    shard.update(self._grouped(table, block))
+            self.close(shard, sums, source.name)
             self._check_new(table, source.contents())
         rows.n_dropped = n_dropped
         return sums
 
-    def _open(self, *, shard_id: str) -> GroupedShard:
-        """An empty shard for each group of a part."""
-        return GroupedShard(self._empty, lambda number: json.dumps([shard_id, self._texts(number)]))
+    def _place(self, place: str, number: int) -> str:
+        """The place of the rows of a group."""
+        return json.dumps([place, self._texts(number)])
 
     def _grouped(self, table: int, block: RowBlock) -> GroupedRows:
         """The rows of a block with their groups."""

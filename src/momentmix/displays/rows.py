@@ -14,8 +14,7 @@ from momentmix.families.column import Column
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import schema_of
-from momentmix.summary.exact.schemas import in_schema
-from momentmix.summary.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary, read_in
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import rows_to_predict
 from momentmix.tables.names import match_names
@@ -126,5 +125,4 @@ def _in_schema(summary: MomentSummary, schema: Schema) -> MomentSummary:
     pairs = zip(common.columns, schema.columns, strict=True)
     if any(column.has_missing and not known.has_missing for column, known in pairs):
         return summary  # missing cells that the mixture knows nothing of
-    totals = in_schema(summary._totals(), schema)
-    return summary._derived(totals, schema.column_names)
+    return read_in(summary, schema)

@@ -15,7 +15,7 @@ from momentmix.families.family import is_family, named, unknown_family
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
-from momentmix.summary.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary, read_in
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.learning import Families, learn, open_data
 from momentmix.tables.names import column_label, families_by_number
@@ -268,7 +268,7 @@ def summary_of(rows: Rows, order: int, squared_order: int, n_threads: int) -> Mo
         rows.n_features, order, names, squared_order, n_threads=n_threads, schema=schema
     )
     summary: MomentSummary = rows.summarize_into(empty)
-    return summary
+    return summary if schema is None else read_in(summary, schema)  # as the rows are encoded
 
 
 def summarized(

@@ -23,8 +23,6 @@
 #define CHUNK 256          /* rows whose monomials are in the table: it fits the second cache */
 #define ROW (CHUNK + 8)    /* numbers from one row of the table to the next: not a power of two */
 #define MOST_THREADS 256
-#define PIECE 512          /* words that are folded together */
-#define FOLDS 4            /* sums of each piece */
 enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
 enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
@@ -142,7 +140,6 @@ typedef struct {
     void (*extremes)(const double *, isize, isize, double *, double *);
     int (*in_range)(const double *, isize, double);
     void (*split)(double *, isize, const double *, isize, double *);
-    void (*fold)(const uint64_t *, isize, const uint64_t *, uint64_t *);
     void (*em_sums)(const row_source *, const double *, isize, isize, double *, double *, double *);
     isize (*map_rows)(const row_source *, int, const double *, isize, double *, double *);
 } instruction_set;
@@ -150,7 +147,7 @@ typedef struct {
 #define CODE(set)                                                                                  \
     {                                                                                              \
         #set, tile_rows_##set, tile_columns_##set, block_##set, extremes_##set, in_range_##set,    \
-            split_##set, fold_##set, em_sums_##set, map_rows_##set                                             \
+            split_##set, em_sums_##set, map_rows_##set                                             \
     }
 static const instruction_set SETS[] = {
 #if defined(__x86_64__)
@@ -322,7 +319,8 @@ typedef struct {
     program program;
     isize n, space_size, n_digits, n_lanes;
     const double *rows, *weights, *units, *squares, *rounders;
-    double *space, *out, *lanes;
+    double *space, *out, *lanes, limit;
+    int64_t *is_far;
     pthread_mutex_t locks[MOST_THREADS];
 } block_task;
 
@@ -330,11 +328,18 @@ static void do_block(task *work, isize block, isize thread)
 {
     block_task *t = (block_task *)work;
     const program *p = &t->program;
+    if (!t->out && t->is_far[block])
+        return;
     const double *weights = t->weights ? t->weights + block * t->n : NULL;
     double *space = t->space + thread * t->space_size;
     double *out = t->out ? t->out + block * p->n_entries : space + t->space_size - p->n_entries - 1;
     code->block(p, t->rows + block * t->n * p->n_features, weights, t->units, t->n, space, out);
     if (t->out)
+        return;
+    for (isize j = 1; j <= p->n_features && j < p->n_entries; j++)
+        if (fabs(out[j]) > t->limit * out[0])
+            t->is_far[block] = 1;
+    if (t->is_far[block])
         return;
     out[p->n_entries] = t->squares[block];
     isize lane = thread % t->n_lanes;
@@ -350,24 +355,26 @@ PyDoc_STRVAR(sum_blocks_doc,
 
 PyDoc_STRVAR(add_blocks_doc,
 "add_blocks(shape, steps, positions, rows, weights, units, n_blocks, n, space, squares, rounders, "
-"lanes, n_lanes, n_threads)\n--\n\n"
-"Add the digits of the moments of all blocks, and of their `squares`, to lanes of digits.");
+"lanes, n_lanes, n_threads, limit, is_far)\n--\n\n"
+"Add the digits of the moments of all blocks, and of their `squares`, to lanes of digits: but for blocks\n"
+"that are far, as are those with a mean beyond `limit`, see `summary.blocks`.");
 
 static PyObject *blocks(PyObject *args, int adding)
 {
     block_task t = {.n_lanes = 1};
     program *p = &t.program;
     isize n_blocks, n_threads = 1;
-    enum { STEPS, POSITIONS, ROWS, UNITS, SPACE, OUT, SQUARES, ROUNDERS, LANES_, WEIGHTS, ALL };
+    enum { STEPS, POSITIONS, ROWS, UNITS, SPACE, OUT, SQUARES, ROUNDERS, LANES_, IS_FAR, WEIGHTS, ALL };
     PyObject *objects[ALL] = {NULL}, *weights, *result = NULL;
     Py_buffer views[ALL];
     int held[ALL] = {0};
-    if (adding ? !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOOOOnn", &p->n_features, &p->half,
+    if (adding ? !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOOOOnndO", &p->n_features, &p->half,
                                    &p->first, &p->n_monomials, &p->n_weighted, &p->n_sums,
                                    &p->n_entries, &p->n_fills, &objects[STEPS], &objects[POSITIONS],
                                    &objects[ROWS], &weights, &objects[UNITS], &n_blocks, &t.n,
                                    &objects[SPACE], &objects[SQUARES], &objects[ROUNDERS],
-                                   &objects[LANES_], &t.n_lanes, &n_threads)
+                                   &objects[LANES_], &t.n_lanes, &n_threads, &t.limit,
+                                   &objects[IS_FAR])
                : !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOO", &p->n_features, &p->half, &p->first,
                                    &p->n_monomials, &p->n_weighted, &p->n_sums, &p->n_entries,
                                    &p->n_fills, &objects[STEPS], &objects[POSITIONS], &objects[ROWS],
@@ -387,16 +394,16 @@ static PyObject *blocks(PyObject *args, int adding)
     isize n_rows = times(n_blocks, t.n);
     isize needed[ALL] = {0, p->n_entries, times(n_rows, p->n_features), times(2, p->n_features),
                          times(n_threads, t.space_size), times(n_blocks, p->n_entries), n_blocks, 1, 0,
-                         n_rows};
+                         n_blocks, n_rows};
     const char *names[ALL] = {"steps", "positions", "rows", "units", "space",
-                              "out", "squares", "rounders", "lanes", "weights"};
+                              "out", "squares", "rounders", "lanes", "is_far", "weights"};
     for (int i = 0; i < ALL; i++) {
         if (i == LANES_ && adding) {
             t.n_digits = views[ROUNDERS].len / 8;
             needed[i] = times(times(t.n_lanes, t.n_digits), plus(p->n_entries, 1));
         }
         if (objects[i] && !(held[i] = buffer(objects[i], &views[i],
-                                             i == SPACE || i == OUT || i == LANES_, needed[i],
+                                             i == SPACE || i == OUT || i == LANES_ || i == IS_FAR, needed[i],
                                              names[i])))
             goto done;
     }
@@ -409,7 +416,8 @@ static PyObject *blocks(PyObject *args, int adding)
     t.rows = views[ROWS].buf, t.units = views[UNITS].buf, t.space = views[SPACE].buf;
     t.weights = held[WEIGHTS] ? views[WEIGHTS].buf : NULL;
     if (adding)
-        t.squares = views[SQUARES].buf, t.rounders = views[ROUNDERS].buf, t.lanes = views[LANES_].buf;
+        t.squares = views[SQUARES].buf, t.rounders = views[ROUNDERS].buf, t.lanes = views[LANES_].buf,
+        t.is_far = views[IS_FAR].buf;
     else
         t.out = views[OUT].buf;
     t.task = (task){n_blocks, 0, do_block};
@@ -524,7 +532,7 @@ static PyObject *in_range(PyObject *module, PyObject *args)
 
 PyDoc_STRVAR(add_digits_doc,
 "add_digits(values, n_vectors, rounders, digits)\n--\n\n"
-"Split vectors (overwritten) into digits and add these: see `summary.exact.digit_sums`.");
+"Split vectors (overwritten) into digits and add these: see `summary.blocks`.");
 
 static PyObject *add_digits(PyObject *module, PyObject *args)
 {
@@ -555,31 +563,7 @@ done:
 
 #include "mixtures.h"
 #include "conditions.h"
-#include "integers.h"
-#include "units.h"
-
-PyDoc_STRVAR(fold_doc,
-"fold(words, n_pieces, keys, out)\n--\n\nFour sums of each piece of 512 words: see `tables.formats.digests`.");
-
-static PyObject *fold(PyObject *module, PyObject *args)
-{
-    PyObject *words, *keys, *out, *result = NULL;
-    isize n_pieces;
-    held h = {.n = 0};
-    Py_buffer *w, *k, *o;
-    if (!PyArg_ParseTuple(args, "OnOO", &words, &n_pieces, &keys, &out))
-        return NULL;
-    if ((w = hold(&h, words, READ, times(n_pieces, PIECE), "words"))
-        && (k = hold(&h, keys, 0, 2 * (PIECE + FOLDS - 1), "keys"))
-        && (o = hold(&h, out, WRITE, times(n_pieces, FOLDS), "out"))) {
-        Py_BEGIN_ALLOW_THREADS
-        code->fold(w->buf, n_pieces, k->buf, o->buf);
-        Py_END_ALLOW_THREADS
-        result = Py_NewRef(Py_None);
-    }
-    release(&h);
-    return result;
-}
+#include "digits.h"
 
 PyDoc_STRVAR(use_doc,
 "use(name=None)\n--\n\nTake the code for an instruction set; returns the names of all usable ones.");
@@ -636,19 +620,13 @@ static PyMethodDef METHODS[] = {
     {"extremes", extremes, METH_VARARGS, extremes_doc},
     {"in_range", in_range, METH_VARARGS, in_range_doc},
     {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
-    {"fold", fold, METH_VARARGS, fold_doc},
     {"space_size", size_of_space, METH_VARARGS, space_size_doc},
     {"tile_shape", tile_shape, METH_NOARGS, tile_shape_doc},
     {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
     {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
-    {"add_moved_sums", add_moved_sums, METH_VARARGS, add_moved_sums_doc},
-    {"join_digits", join_digits, METH_VARARGS, join_digits_doc},
-    {"spread_words", spread_words, METH_VARARGS, spread_words_doc},
-    {"typical", typical, METH_VARARGS, typical_doc},
-    {"quotients", quotients, METH_VARARGS, quotients_doc},
-    {"word_widths", word_widths, METH_VARARGS, word_widths_doc},
+    {"subtract_multiples", subtract_multiples, METH_VARARGS, subtract_multiples_doc},
     {"use", use, METH_VARARGS, use_doc},
     {NULL, NULL, 0, NULL},
 };

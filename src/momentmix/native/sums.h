@@ -1,4 +1,4 @@
-/* Rows → sums of products of their monomials, for one instruction set. See kernels/plan.py.
+/* Rows → sums of products of their monomials, for one instruction set. See kernels/half_split.py.
  *
  * The table holds one monomial in each of its rows, and CHUNK rows of data side by side. A product
  * of two monomials is summed in LANES partial sums, row k of a chunk in number k mod LANES, which
@@ -223,20 +223,7 @@ static int NAME(in_range)(const double *x, isize n, double largest)
     return 1;
 }
 
-/* Four sums of products of each piece of PIECE words: see tables/formats/digests.py. */
-static void NAME(fold)(const uint64_t *words, isize n_pieces, const uint64_t *keys, uint64_t *out)
-{
-    const uint64_t mask = 0xffffffffu, *low = keys, *high = keys + PIECE + FOLDS - 1;
-    for (isize p = 0; p < n_pieces; p++, words += PIECE)
-        for (int t = 0; t < FOLDS; t++) {
-            uint64_t sum = 0;
-            for (int i = 0; i < PIECE; i++)
-                sum += ((words[i] + low[i + t]) & mask) * (((words[i] >> 32) + high[i + t]) & mask);
-            *out++ = sum;
-        }
-}
-
-/* Split a vector into digits at the places of `rounders`, and add these; see digit_sums. */
+/* Split a vector into digits at the places of `rounders`, and add these; see summary/blocks.py. */
 static void NAME(split)(double *values, isize n, const double *rounders, isize n_digits,
                         double *digits)
 {

@@ -12,8 +12,6 @@ import json
 import os
 import stat
 import struct
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from io import BytesIO
 from itertools import pairwise
@@ -24,27 +22,24 @@ import numpy as np
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.json_fields import parse_strict
-from momentmix.summary.exact.digit_sums import QUANTUM_BITS
-from momentmix.summary.exact.exact_sums import LARGEST_REACH, ExactSums, spread
-from momentmix.summary.exact.exact_sums import widths as widths_of
-from momentmix.summary.exact.plausibility import impossible
-from momentmix.summary.exact.schemas import has_units_of
-from momentmix.summary.exact.totals import Mark, Totals
+from momentmix.summary.adding import impossible
+from momentmix.summary.digits import Frame, packed, unpacked
 from momentmix.summary.layout import COMPLETE, POWERS, Layout, known
+from momentmix.summary.totals import Mark, Totals, centers_of
 from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
 
-MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 5
+MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 6
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
 _PREFIX = struct.Struct("<8sII")
+_MARK = struct.Struct("<Qdd")
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
-_ORIGIN = 32
-_WIDTH_CAP = 4096
+_WIDTH_CAP = 1 << 16
 _COUNTS = ("n_features", "order", "squared_order", "n_rows", "n_forgotten", "n_shards")
-_LISTS = ("exponents", "shifts", "widths", "reach")
-_KEYS = {*_COUNTS, *_LISTS, "exact_bounds", "feature_names", "high", "quantum_bits", "schema"}
-_KEYS |= {"weight_squares"}
+_LISTS = ("exponents", "origins")
+_OTHERS = ("exact_bounds", "feature_names", "high", "schema", "weight_squares", "width")
+_KEYS = {*_COUNTS, *_LISTS, *_OTHERS}
 
 Header = dict[str, Any]
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -65,15 +60,14 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
 
 def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
     """The byte string of a summary."""
-    words = totals.sums.words
-    widths = widths_of(totals.layout.counts, words)
     layout, schema = totals.layout, totals.schema
     if schema is not None:
         feature_names = schema.feature_names
+    width, sums = packed(totals.digits)
     header = _canonical(
         {
             "exact_bounds": totals.exact_bounds,
-            "exponents": list(totals.exponents),
+            "exponents": list(totals.frame.exponents),
             "feature_names": None if feature_names is None else list(feature_names),
             "high": layout.high,
             "n_features": layout.n_features,
@@ -81,13 +75,11 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             "n_rows": totals.n_rows,
             "n_shards": len(totals.shards),
             "order": layout.order,
-            "quantum_bits": QUANTUM_BITS,
-            "reach": list(totals.reach),
+            "origins": [str(k) for k in totals.frame.origins],
             "schema": schema and schema.to_dict(),
-            "shifts": [str(k) for k in totals.shifts],
             "squared_order": layout.squared_order,
             "weight_squares": str(totals.weight_squares),
-            "widths": widths,
+            "width": width,
         }
     )
     if len(header) > _HEADER_CAP:
@@ -95,32 +87,14 @@ def pack(totals: Totals, feature_names: tuple[str, ...] | None) -> bytes:
             f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
             "shorter feature names."
         )
-    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *sorted(totals.shards)]
-    parts += _packed_marks(totals.known_marks, totals)
-    parts += [totals.origins.get(shard, bytes(_ORIGIN)) for shard in sorted(totals.shards)]
-    parts += _packed_marks(totals.forgotten, totals) if totals.n_forgotten else []
+    shards, nothing = sorted(totals.shards), Mark(0, 0.0, 0.0)
+    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *shards]
+    parts += [_MARK.pack(*totals.shards[shard]) for shard in shards]
+    if totals.n_forgotten:
+        parts += [_MARK.pack(*totals.forgotten.get(shard, nothing)) for shard in shards]
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
-    data = words.astype("<i8", copy=False).view(np.uint8)
-    for place, width in zip(layout.slices, widths, strict=True):
-        parts.append(data[place, :width].tobytes())
-    body = b"".join(parts)
+    body = b"".join([*parts, sums])
     return body + hashlib.sha256(body).digest()
-
-
-def _packed_marks(marks: Mapping[bytes, Mark], totals: Totals) -> list[bytes]:
-    """Row count, weight and means of each shard; all 0 for a mark that is not known."""
-    packed = []
-    for shard in sorted(totals.shards):
-        if shard not in marks:
-            packed.append(bytes(_mark_length(totals.layout.n_features)))
-            continue
-        n_rows, weight, mean = marks[shard]
-        packed.append(struct.pack("<Qd", n_rows, weight) + mean.astype("<f8").tobytes())
-    return packed
-
-
-def _mark_length(n_features: int) -> int:
-    return 16 + 8 * n_features
 
 
 def _canonical(header: Header) -> bytes:
@@ -138,38 +112,28 @@ def read_file(path: str | os.PathLike[str]) -> tuple[Totals, tuple[str, ...] | N
         raise SummaryFileError(f"{path} does not exist.") from None
     if not stat.S_ISREG(kind):
         raise SummaryFileError(f"{path} is not a regular file; give the path of a saved summary.")
-    with open(path, "rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        try:
-            return _unpack(file, size)
-        except SummaryFileError as error:
-            raise SummaryFileError(f"{path}: {error}") from None
+    try:
+        with open(path, "rb") as file:
+            start = file.read(_PREFIX.size)
+            _check_version(start)  # before all of it is read
+            return unpack_strange(start + file.read())
+    except SummaryFileError as error:
+        raise SummaryFileError(f"{path}: {error}") from None
 
 
 def unpack(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
-    """Read a summary from the byte string of `pack`."""
-    return _unpack(BytesIO(data), len(data))
-
-
-def is_whole(data: bytes) -> bool:
-    """Whether bytes have the checksum of a summary."""
-    return hashlib.sha256(data[:-_CHECKSUM]).digest() == data[-_CHECKSUM:]
-
-
-def unpack_whole(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
-    """Read a byte string of `pack` that has the right checksum, without looking at it closely.
-
-    That takes a quarter of the time of `unpack`, which many small summaries would spend on checks.
-    """
+    """Read a byte string of `pack`: one that has the right checksum is not looked at closely."""
+    if not is_whole(data):
+        return unpack_strange(data)
     _check_version(data[: _PREFIX.size])
     start = _PREFIX.size + _PREFIX.unpack_from(data)[2]
-    header, body = json.loads(data[_PREFIX.size : start]), data[start:-_CHECKSUM]
+    header = json.loads(data[_PREFIX.size : start])
     if header["schema"] is not None:
         header["schema"] = _schema_of(_canonical(header["schema"]))
-    sizes = header["n_features"], header["order"], header["squared_order"], header["high"]
-    layout = _layout_of(*sizes)
-    names = header["feature_names"] if header["schema"] is None else header["schema"].column_names
-    totals = _parse_body(layout, header, body)
+    layout = _layout_of(*(header[key] for key in _COUNTS[:3]), header["high"])
+    totals, names = _parse_body(layout, header, data[start:-_CHECKSUM]), header["feature_names"]
+    if totals.schema is not None:
+        return totals, totals.schema.column_names
     return totals, None if names is None else tuple(names)
 
 
@@ -183,15 +147,26 @@ def _schema_of(text: bytes) -> Schema:
     return Schema.from_dict(json.loads(text))
 
 
+def unpack_strange(data: bytes) -> tuple[Totals, tuple[str, ...] | None]:
+    """Read a summary from a byte string of anyone; its sums must be possible and canonical."""
+    found = totals, names = _unpack(BytesIO(data), len(data))
+    wrong = impossible(totals)
+    _require(wrong is None, f"{wrong}")
+    _require(pack(totals, names) == data, "not in the form in which it is written")
+    return found
+
+
+def is_whole(data: bytes) -> bool:
+    """Whether bytes have the checksum of a summary."""
+    return hashlib.sha256(data[:-_CHECKSUM]).digest() == data[-_CHECKSUM:]
+
+
 def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
     prefix = file.read(_PREFIX.size)
     _check_version(prefix)
     length = _PREFIX.unpack(prefix)[2]
-    if length > _HEADER_CAP or length + _PREFIX.size > size:
-        raise SummaryFileError(
-            f"the header claims {length} bytes; the file has {size} and a header at most "
-            f"{_HEADER_CAP}. The file is truncated or corrupt; restore it from a copy."
-        )
+    if length > _HEADER_CAP or length > size - _PREFIX.size - _CHECKSUM:
+        raise SummaryFileError(f"the header claims {length} bytes of {size}: it is truncated.")
     raw = file.read(length)
     header = _parse_header(raw)
     layout = _checked_layout(header, size)
@@ -202,23 +177,13 @@ def _unpack(file: BinaryIO, size: int) -> tuple[Totals, tuple[str, ...] | None]:
             f"expected {expected} bytes, found {size}: the file is {what}. Restore it from a copy."
         )
     body = file.read(expected - _PREFIX.size - length - _CHECKSUM)
-    checksum = file.read(_CHECKSUM)
-    digest = hashlib.sha256(prefix)
-    digest.update(raw)
-    digest.update(body)
-    if digest.digest() != checksum:
+    if hashlib.sha256(prefix + raw + body).digest() != file.read(_CHECKSUM):
         raise SummaryFileError(
             "the checksum does not match: bytes were changed or lost. Restore it from a copy."
         )
     totals = _parse_body(layout, header, body)
-    widths = widths_of(layout.counts, totals.sums.words)
-    _require(widths == header["widths"], "integers are not as narrow as they could be")
-    wrong = impossible(totals)
-    _require(wrong is None, f"{wrong}")
-    _require(has_units_of(totals), "units that are too coarse for the schema")
-    if len(totals.shards) == 1 and not totals.n_forgotten:
-        own = _packed_marks(replace(totals, marks={}).known_marks, totals)
-        _require(_packed_marks(totals.marks, totals) == own, "a mark that does not fit the sums")
+    _require(bool(totals.shards) == (totals.n_rows > 0), "rows without shards, or the other way")
+    _require(not totals.n_rows or totals.weight > 0, "rows with no weight")
     names = header["feature_names"]
     if totals.schema is not None:
         return totals, totals.schema.column_names
@@ -277,6 +242,8 @@ def _parse_schema(header: Header) -> Schema:
     _require(schema.n_features == header["n_features"], "a schema of other features")
     names = list(schema.feature_names)
     _require(names == header["feature_names"], "feature_names must be those of the schema")
+    is_centered = header["n_rows"] and any(centers_of(schema))
+    _require(not is_centered, "a schema with centers: those of sums are in their origins")
     return schema
 
 
@@ -302,12 +269,13 @@ def _checked_layout(header: Header, size: int) -> Layout:
         _require(_is_integer(header[key], 1), f"{key} must be a positive integer")
     for key in _COUNTS[2:]:
         _require(_is_integer(header[key], 0), f"{key} must be an integer ≥ 0")
-    _require(header["quantum_bits"] == QUANTUM_BITS, f"quantum_bits must be {QUANTUM_BITS}")
     _require(isinstance(header["exact_bounds"], bool), "exact_bounds must be true or false")
     d = header["n_features"]
     for key in _LISTS:
         _require(isinstance(header[key], list), f"{key} must be a list")
-    _require(len(header["exponents"]) == len(header["shifts"]) == d, f"{d} units and shifts needed")
+    _require(
+        len(header["exponents"]) == len(header["origins"]) == d, f"{d} units and origins needed"
+    )
     fits = countable(d, header["order"], size)  # at least a byte for every sum
     _require(fits, f"more sums than the {size} bytes of the file can hold")
     _require(_is_integer(header["high"], POWERS, COMPLETE), "high must be 1 or 2")
@@ -317,17 +285,11 @@ def _checked_layout(header: Header, size: int) -> Layout:
     except InputError as error:
         raise SummaryFileError(f"impossible contents: {error}") from None
     _require(layout.high == header["high"], "high sections that such a summary does not have")
-    _require(len(header["reach"]) == d, f"{d} degrees in reach needed")
-    _require(
-        all(_is_integer(degree, 2, LARGEST_REACH) for degree in header["reach"]),
-        f"degrees in reach must be from 2 to {LARGEST_REACH}",
-    )
     exponents = [e for e in header["exponents"] if e is not None]
-    _require(all(_is_integer(e, -1022, 1023) for e in exponents), "a scale out of range")
-    _require(all(_is_decimal(k) for k in header["shifts"]), "shifts must be decimal integers")
+    _require(all(_is_integer(e, -2200, 1023) for e in exponents), "a scale out of range")
+    _require(all(_is_decimal(k) for k in header["origins"]), "origins must be decimal integers")
     _require(_is_decimal(header["weight_squares"]), "weight_squares must be a decimal integer")
-    _require(len(header["widths"]) == len(layout.sections), "one width for each section needed")
-    _require(all(_is_integer(w, 1, _WIDTH_CAP) for w in header["widths"]), "a width out of range")
+    _require(_is_integer(header["width"], 1, _WIDTH_CAP), "a width out of range")
     names = header["feature_names"]
     if names is not None:
         _require(
@@ -343,62 +305,37 @@ def _checked_layout(header: Header, size: int) -> Layout:
 
 
 def _body_length(layout: Layout, header: Header) -> int:
-    counts = layout.counts.tolist()
-    integers = sum(n * width for n, width in zip(counts, header["widths"], strict=True))
-    n_marks = 1 + (header["n_forgotten"] > 0)
-    by_shard = 16 + n_marks * _mark_length(layout.n_features) + _ORIGIN
-    return int(by_shard * header["n_shards"] + 16 * layout.n_features + integers)
-
-
-def _parse_marks(data: bytes, shards: Sequence[bytes], n_features: int) -> dict[bytes, Mark]:
-    numbers = np.frombuffer(data, dtype="<f8").astype(np.float64, copy=False)
-    numbers = numbers.reshape(len(shards), 2 + n_features)
-    counts = np.frombuffer(data, dtype="<u8").reshape(numbers.shape)
-    columns = counts[:, 0].tolist(), numbers[:, 1].tolist(), numbers[:, 2:]
-    are_known = np.asarray(counts.any(axis=1)).tolist()
-    marks = zip(shards, map(Mark, *columns), are_known, strict=True)
-    return {shard: mark for shard, mark, is_known in marks if is_known}
-
-
-def _parse_origins(data: bytes, shards: Sequence[bytes]) -> dict[bytes, bytes]:
-    origins = [data[i : i + _ORIGIN] for i in range(0, len(data), _ORIGIN)]
-    return {shard: origin for shard, origin in zip(shards, origins, strict=True) if any(origin)}
+    by_shard = 16 + _MARK.size * (1 + (header["n_forgotten"] > 0))
+    sums = layout.n_entries * header["width"]
+    return int(by_shard * header["n_shards"] + 16 * layout.n_features + sums)
 
 
 def _parse_body(layout: Layout, header: Header, body: bytes) -> Totals:
-    view, used = memoryview(body), 16 * header["n_shards"]
-    shards = [body[i : i + 16] for i in range(0, used, 16)]
-    _require(
-        all(a < b for a, b in pairwise(shards)),
-        "shard ids must be sorted and different",
-    )
-    d, forgotten = layout.n_features, dict[bytes, Mark]()
-    start, used = used, used + _mark_length(d) * len(shards)
-    marks = _parse_marks(body[start:used], shards, d)
-    start, used = used, used + _ORIGIN * len(shards)
-    origins = _parse_origins(body[start:used], shards)
-    if header["n_forgotten"]:
-        start, used = used, used + _mark_length(d) * len(shards)
-        forgotten = _parse_marks(body[start:used], shards, d)
-    _require(bool(forgotten) == bool(header["n_forgotten"]), "no shards of forgotten rows")
+    view, n, d = memoryview(body), header["n_shards"], layout.n_features
+    shards, used = [body[i : i + 16] for i in range(0, 16 * n, 16)], 16 * n
+    is_sorted = all(a < b for a, b in pairwise(shards))
+    _require(is_sorted, "shard ids must be sorted and different")
+
+    def marks() -> list[Mark]:
+        nonlocal used
+        start, used = used, used + _MARK.size * n
+        return [Mark(*numbers) for numbers in _MARK.iter_unpack(view[start:used])]
+
+    own = dict(zip(shards, marks(), strict=True))
+    lost = zip(shards, marks(), strict=True) if header["n_forgotten"] else ()
     bounds = np.frombuffer(view[used : used + 16 * d], dtype="<f8").astype(np.float64)
-    used += 16 * d
     return Totals(
         layout=layout,
-        exponents=tuple(header["exponents"]),
-        shifts=tuple(int(k) for k in header["shifts"]),
-        sums=ExactSums(layout, spread(view[used:], layout.counts, header["widths"])),
+        frame=Frame(tuple(header["exponents"]), tuple(map(int, header["origins"]))),
+        digits=unpacked(view[used + 16 * d :], layout.n_entries, header["width"]),
         weight_squares=int(header["weight_squares"]),
         n_rows=header["n_rows"],
         minimum=bounds[:d],
         maximum=bounds[d:],
         exact_bounds=header["exact_bounds"],
-        shards=frozenset(shards),
+        shards=own,
         n_forgotten=header["n_forgotten"],
-        reach=tuple(header["reach"]),
-        marks=marks,
-        origins=origins,
-        forgotten=forgotten,
+        forgotten={shard: mark for shard, mark in lost if mark.n_rows},
         schema=header["schema"],
     )
 

@@ -21,16 +21,10 @@ q ≥ 1 for it.
 
 Differs from the paper: the paper keeps order m and q = m−2 only.
 
-*Products* find the moments of a layout by their factors:
-
-| symbol | name here | shape |
-|---|---|---|
-| z_j^p, factors of each product; d and 0 for none | ``features``, ``degrees`` | (n_entries, w) |
-| z_j^0·R … z_j^p·R, for each product z_j^p·R | ``lines_of[j]`` | (p + 1, n) |
-
-A product is named by the sum of random numbers of its factors, modulo 2^64, so that z_j^i·R is
-found from z_j^p·R by a difference. All maps of sums (a moved origin, other units, fewer features)
-are written with these tables, whatever the kinds of sections.
+Every moment has its *factors*, features and degrees (n_entries, w), and the layout is closed under
+divisors: a moment over one of its factors is a moment. `places` ranks factors in colex order, so
+that all maps of sums (a moved origin, other units, fewer features) are written with one table,
+``lines``, whatever the kinds of sections.
 """
 
 from __future__ import annotations
@@ -45,7 +39,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
-from momentmix.index_sets import check_countable, index_sets, sets_without
+from momentmix.index_sets import check_countable, colex_rank, index_sets, sets_without
 from momentmix.lazy import lazy_property
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
@@ -121,22 +115,16 @@ class Layout:
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
     @lazy_property
-    def slices(self) -> list[slice]:
-        """Places of all sections."""
-        return [section.place for section in self.sections]
-
-    @lazy_property
-    def counts(self) -> Int:
-        """Number of moments of each section."""
-        return np.array([section.n_entries for section in self.sections], dtype=np.int64)
-
-    @lazy_property
     def _by_kind(self) -> dict[tuple[Kind, int], Section]:
         return {(s.kind, s.size): s for s in self.sections}
 
     def section(self, kind: Kind, size: int) -> Section:
         """The section of a kind and size."""
         return self._by_kind[kind, size]
+
+    def find(self, kind: Kind, size: int) -> Section | None:
+        """The section of a kind and size, None where there is none."""
+        return self._by_kind.get((kind, size))
 
     @lazy_property
     def n_entries(self) -> int:
@@ -155,105 +143,104 @@ def known(layout: Layout) -> Layout:
     return layout
 
 
-# -- products of features, by section --------------------------------------------------
+# -- factors of the moments --------------------------------------------------------------------
 
-_MOST_KEPT = 1 << 18  # entries of tables of which several are kept: about 100 bytes each
-_GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio: spreads hashes
 _LEADING = {"squared": 2, "cubed": 3}  # degree of the last factor of each product
 
 
-class Products:
-    """Products of a layout: different features and powers of each; of no factor d and 0."""
+class Line(NamedTuple):
+    """The moments z_j^p·R of a feature and a degree, and those of z_j^(p−1)·R."""
+
+    moments: Int
+    below: Int
+
+
+class Factors:
+    """Factors of the moments of a layout, (n_entries, w); of none the feature d and degree 0."""
 
     def __init__(self, layout: Layout) -> None:
-        d = self.n_features = layout.n_features
+        d = layout.n_features
         shape = layout.n_entries, max(layout.order, layout.squared_order + 1, 2)
         kind = np.uint16 if d < 1 << 16 else np.uint32  # the first is sorted in linear time
+        self.layout = layout
         self.features: Int = np.full(shape, d, dtype=kind)
         self.degrees: Int = np.zeros(shape, dtype=np.uint8)
-        self.of_feature = np.append(np.random.default_rng(0).integers(0, 1 << 58, d), 0)
         for section in layout.sections:
             features, degrees = _factors(section, d)
             self.features[section.place, : features.shape[1]] = features
             self.degrees[section.place, : features.shape[1]] = degrees
-        self.names = np.zeros(len(self.features), dtype=np.int64)
-        for features, degrees in zip(self.features.T, self.degrees.T, strict=True):
-            self.names += self.of_feature[features] * degrees
-        # A table of places by hash, and a search among names whose slot is taken.
-        self._bits = 2 + layout.n_entries.bit_length()
-        numbers, slots = np.arange(layout.n_entries, dtype=np.int32), self._slots(self.names)
-        self._table = np.full(1 << self._bits, -1, dtype=np.int32)
-        self._table[slots] = numbers
-        others = np.flatnonzero(self._table[slots] != numbers)
-        self._others = others[np.argsort(self.names[others])]
-        self._other_names = self.names[self._others]
 
-    def _slots(self, names: Int) -> Int:
-        """Multiplicative hash of names: their highest bits, after a product with an odd number."""
-        mixed = names.view(np.uint64) * _GOLDEN >> np.uint64(64 - self._bits)
-        return mixed.view(np.int64)
-
-    def places(self, names: Int) -> Int:
-        """Return the places of products of these names, −1 where the layout lacks them."""
-        found = self._table[self._slots(names)].astype(np.int64)
-        missing = np.nonzero(self.names[found] != names)  # of −1 it is the last one
-        if len(missing[0]):
-            wanted, others = names[missing], self._other_names
-            where = np.minimum(np.searchsorted(others, wanted), max(len(others) - 1, 0))
-            places = np.full(len(wanted), -1)
-            if len(others):
-                places = np.where(others[where] == wanted, self._others[where], -1)
-            found[missing] = places
-        return found
-
-    def find(self, names: Int) -> Int:
-        """Where products of these names stand; all are in the layout."""
-        found = self.places(names)
-        assert (found >= 0).all()
+    @lazy_property
+    def lines(self) -> list[list[Line]]:
+        """The lines of each feature, by degree from 1 on."""
+        d, w = self.layout.n_features, self.features.shape[1]
+        below = np.empty(self.features.shape, dtype=np.int64)
+        for column in range(w):
+            held = np.flatnonzero(self.degrees[:, column])
+            degrees = self.degrees[held]
+            degrees[:, column] -= 1
+            below[held, column] = places(self.layout, self.features[held], degrees)
+        features = self.features.ravel()
+        order = np.argsort(features, kind="stable")
+        ends = np.cumsum(np.bincount(features, minlength=d + 1))[:d]
+        degrees, flat, found = self.degrees.ravel(), below.ravel(), []
+        for own in np.split(order[: ends[-1]], ends[:-1]):
+            powers = degrees[own]
+            some = (own[powers == p] for p in range(1, int(powers.max(initial=0)) + 1))
+            found.append([Line(x // w, flat[x]) for x in some])
         return found
 
     @lazy_property
-    def _holders(self) -> tuple[Int, Int, Int]:
-        """Each feature with a product that holds it and its degree, by feature and then place."""
-        features, degrees = self.features.ravel(), self.degrees.ravel()
-        places = np.argsort(features, kind="stable")[: np.count_nonzero(degrees)]
-        holders = places // self.features.shape[1]
-        return features[places].astype(np.int64), holders, degrees[places].astype(np.int64)
+    def degree(self) -> int:
+        """The highest degree of a moment."""
+        return int(self.degrees.sum(axis=1).max())
 
-    def holders(self, feature: int) -> tuple[Int, Int]:
-        """The products that hold a feature, and its degree in each of them."""
-        features, places, degrees = self._holders
-        own = slice(*np.searchsorted(features, [feature, feature + 1]).tolist())
-        return places[own], degrees[own]
+    def exponents(self, of_features: Int) -> Int:
+        """Σ_j p_j·a_j of each moment, for a number a_j of each feature."""
+        table = np.append(of_features, 0)
+        return np.asarray((table[self.features] * self.degrees).sum(axis=1))
 
-    @lazy_property
-    def lines(self) -> tuple[Int, Int]:
-        """Rows (p, z_j^0·R, …, z_j^p·R) of all features j and falling degrees p, and their ends."""
-        features, places, degrees = self._holders
-        top, d = int(degrees.max()), self.n_features
-        counts = np.bincount(features * top + top - degrees, minlength=d * top).reshape(d, top)
-        ends = np.cumsum(counts * np.arange(top + 2, 2, -1)).reshape(d, top)
-        flat = np.empty(ends[-1, -1], dtype=np.int64)
-        for column, p in enumerate(range(top, 0, -1)):
-            own, held = features[degrees == p], places[degrees == p]
-            lasts = np.cumsum(counts[:, column])
-            row_ends = ends[own, column] - (lasts[own] - 1 - np.arange(len(own))) * (p + 2)
-            flat[row_ends - p - 2], flat[row_ends - 1] = p, held
-            for k in range(1, p + 1):
-                flat[row_ends - 1 - k] = self.find(self.names[held] - k * self.of_feature[own])
-        return flat, ends
 
-    @lazy_property
-    def lines_of(self) -> list[list[Int]]:
-        """Of each feature: z_j^0·R … z_j^p·R of each degree p from the highest, (p + 1, n)."""
-        (flat, ends), start, views = self.lines, 0, []
-        for own in ends.tolist():
-            views.append(list[Int]())
-            for p, end in zip(range(len(own), 0, -1), own, strict=True):
-                if end > start:
-                    views[-1].append(flat[start:end].reshape(-1, p + 2)[:, 1:].T)
-                start = end
-        return views
+def places(layout: Layout, features: Int, degrees: Int) -> Int:
+    """Where products of these factors, (n, w), stand in a layout: −1 where it lacks them."""
+    d = layout.n_features
+    room = ((0, 0), (0, max(0, 2 - features.shape[1])))  # for at least two factors
+    features = np.pad(features.astype(np.int64), room, constant_values=d)
+    degrees = np.pad(degrees.astype(np.int64), room)
+    order = np.argsort(features - (d + 1) * degrees, axis=1)  # highest degree first, none last
+    features = np.take_along_axis(features, order, axis=1)
+    degrees = np.take_along_axis(degrees, order, axis=1)
+    n_factors, (top, second) = (degrees > 0).sum(axis=1), degrees[:, :2].T
+    found = np.full(len(features), -1, dtype=np.int64)
+    for t, p, q in set(zip(n_factors.tolist(), top.tolist(), second.tolist(), strict=True)):
+        kind: Kind
+        own = (n_factors == t) & (top == p) & (second == q)
+        sets = features[own, :t]
+        others = sets[:, 1:] - (sets[:, 1:] > sets[:, :1])  # numbered without the first feature
+        if p <= 1:
+            kind, size, ranks = "distinct", t, colex_rank(sets)
+        elif t == 1 and p > 2:
+            kind, size, ranks = "power", p, sets[:, 0]
+        elif p == q == 2:
+            kind, size, ranks = "two squares", t, colex_rank(sets)
+        else:
+            kind, size = "squared" if p == 2 else "cubed", t - 1
+            ranks = sets[:, 0] * comb(d - 1, size) + colex_rank(others)
+        section = layout.find(kind, size)
+        if section is not None:
+            found[own] = section.start + ranks
+    return found
+
+
+def places_of_sets(layout: Layout, sets: Int) -> Int:
+    """Where products of features, (n, w), repeated as they are and d for none, stand."""
+    sets = np.sort(sets, axis=1)
+    degrees = (sets < layout.n_features).astype(np.int64)
+    for i in range(sets.shape[1] - 1, 0, -1):
+        again = (sets[:, i] == sets[:, i - 1]) * degrees[:, i]
+        degrees[:, i - 1] += again
+        degrees[:, i] -= again
+    return places(layout, sets, degrees)
 
 
 def _factors(section: Section, d: int) -> tuple[Int, Int | int]:
@@ -268,9 +255,10 @@ def _factors(section: Section, d: int) -> tuple[Int, Int | int]:
     return np.hstack([others, last]), np.array([1] * section.size + [_LEADING[section.kind]])
 
 
-def products_of(layout: Layout) -> Products:
-    """The products of a layout; of large tables only the last one is kept."""
+def factors_of(layout: Layout) -> Factors:
+    """The factors of a layout; of large tables only the last one is kept."""
     return (_small if layout.n_entries <= _MOST_KEPT else _large)(layout)
 
 
-_small, _large = lru_cache(maxsize=8)(Products), lru_cache(maxsize=1)(Products)
+_MOST_KEPT = 1 << 18  # entries of tables of which several are kept: about 100 bytes each
+_small, _large = lru_cache(maxsize=8)(Factors), lru_cache(maxsize=1)(Factors)

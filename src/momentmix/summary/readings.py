@@ -7,10 +7,9 @@
 | E z_j^p, p = 3 … 6, of z = (y − shift)/scale | ``Moments.powers[p − 3]`` | (d,) |
 | E z_j³ z_k, E z_j² z_k² | ``Moments.cubed[j]``, ``Moments.two_squares`` | (d−1,), (C(d, 2),) |
 
-The unit is first made finer than 2^−8 standard deviations and the origin moved to the wanted one to
-the nearest unit, both exactly in integers; one correctly rounded division by Σw makes float64
-numbers, and the remaining move by at most half such a unit costs nothing visible. So a moment is
-as accurate as the sums, whatever the offset of the data.
+The unit is first made as fine as the standard deviation and the origin moved to the wanted one to
+the nearest unit, both exactly; what remains is a move by at most half a deviation in float64. So a
+moment is as accurate as the sums, whatever the offset of the data.
 
 Differs from the paper: moments of raw data are shift = 0, scale = 1; the default standardizes.
 """
@@ -20,25 +19,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import reduce
-from math import inf, ldexp, nan, sqrt
-from typing import NamedTuple
+from math import frexp, inf, ldexp, nan, sqrt
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.summary.exact.exact_sums import (
-    LARGEST_REACH,
-    ExactSums,
-    absent_places,
-    coarser,
-    move,
-    reframed,
-)
-from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import Layout, products_of
+from momentmix.summary.digits import Frame, floats, reframed
+from momentmix.summary.layout import Layout, factors_of
+from momentmix.summary.totals import Totals
 from momentmix.wording import short_repr
 
 _OVERFLOW = (
@@ -100,7 +91,7 @@ class Moments:
 def deviation(totals: Totals) -> Float:
     """Standard deviation of each feature (divisor Σw); at least 0."""
     weight, values = totals.weight, []
-    for e, s, t in zip(totals.exponents, totals.first, totals.second, strict=True):
+    for e, s, t in zip(totals.reading.frame.exponents, *totals.reading.low_sums, strict=True):
         square, unit = max(0, t * weight - s * s), weight * weight
         bits = (square.bit_length() - unit.bit_length()) // 2  # units may be absurdly fine
         ratio = square / (unit << 2 * bits) if bits > 0 else (square << -2 * bits) / unit
@@ -111,7 +102,7 @@ def deviation(totals: Totals) -> Float:
 def variance(totals: Totals) -> Float:
     """Variance of each feature (divisor Σw), correctly rounded; at least 0, inf on overflow."""
     weight, values = totals.weight, []
-    for e, s, t in zip(totals.exponents, totals.first, totals.second, strict=True):
+    for e, s, t in zip(totals.reading.frame.exponents, *totals.reading.low_sums, strict=True):
         exact = Fraction(max(0, t * weight - s * s), weight * weight)
         try:
             values.append(0.0 if e is None else float(exact * Fraction(4) ** e))
@@ -136,10 +127,10 @@ def _target(
 ) -> tuple[Float, Float]:
     """Return the wanted origin and unit; by default mean and standard deviation."""
     d = totals.layout.n_features
-    center = totals.mean if shift is None else _vector("shift", shift, d)
+    center = totals.reading.mean if shift is None else _vector("shift", shift, d)
     if scale is None:
         # The unit of a constant is its size, so that its standardized moments vanish in proportion.
-        spread, size = deviation(totals), np.abs(totals.mean)
+        spread, size = deviation(totals), np.abs(totals.reading.mean)
         return center, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():
@@ -147,49 +138,43 @@ def _target(
     return center, unit
 
 
-class NearSums(NamedTuple):
-    """Sums near the wanted origin, in units that are fine enough."""
+def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float]]:
+    """Sums about a point next to `shift`, over Σw and in units of `scale`; the way to it."""
+    layout, reading, spread = totals.layout, totals.reading, deviation(totals)
+    exponents, origins = list[int](), list[int]()
+    for e, deviation_, size, s in zip(
+        reading.frame.exponents, spread.tolist(), scale.tolist(), shift.tolist(), strict=True
+    ):
+        wanted = frexp(deviation_ or size)[1] - 1
+        unit = wanted if e is None else min(e, wanted)
+        exponents.append(unit)
+        origins.append(round(Fraction(s) / Fraction(2) ** unit))
+    digits = reframed(layout, reading.digits, reading.frame, Frame((*exponents,), (*origins,)))
+    parts, sizes = np.frexp(scale)
+    bits = factors_of(layout).exponents(np.array(exponents) - sizes)
+    weight, weight_bits = np.frexp(totals.sum_weights)
+    values = floats(digits, bits - int(weight_bits)) / weight
+    with np.errstate(over="ignore"):
+        values *= _scales(layout, 1.0 / parts)
+    columns = zip(shift.tolist(), exponents, origins, scale.tolist(), strict=True)
+    rests = [(Fraction(s) - k * Fraction(2) ** e) / Fraction(size) for s, e, k, size in columns]
+    return values, [float(rest) for rest in rests]
 
-    sums: ExactSums
-    rests: list[float]  # of the way to the origin, in units; at most half a unit
-    factors: Float  # units over the wanted scale, (d,)
 
-
-def near_sums(totals: Totals, shift: Float, scale: Float) -> NearSums:
-    """The sums about an integer number of units next to `shift`: exact."""
-    spread = deviation(totals)
-    size = np.hypot(spread, totals.mean - shift)  # of what is multiplied
-    size = np.where(size > 0, size, scale)
-    wanted = (np.frexp(np.where(spread > 0, spread, size))[1] - 9).tolist()
-    exponents = [w if e is None else e for e, w in zip(totals.exponents, wanted, strict=True)]
-    bits = [max(0, e - w) for e, w in zip(exponents, wanted, strict=True)]
-    units = [e - a for e, a in zip(exponents, bits, strict=True)]
-    origin = [Fraction(float(s)) / Fraction(2) ** u for s, u in zip(shift, units, strict=True)]
-    whole = [round(x) for x in origin]
-    deltas = [w - (k << a) for w, k, a in zip(whole, totals.shifts, bits, strict=True)]
-    sums = reframed(totals.sums, bits, deltas)
-    rests = [float(x - w) for x, w in zip(origin, whole, strict=True)]
-    coarsest = (np.frexp(size)[1] - 17).tolist()
-    coarse = [max(0, c - u) for c, u in zip(coarsest, units, strict=True)]
-    if any(coarse):  # far finer units would leave the range of float64
-        sums = coarser(sums, coarse)
-        rests = [ldexp(rest, -a) for rest, a in zip(rests, coarse, strict=True)]
-    ratios = [
-        Fraction(2) ** (u + a) / Fraction(float(s))
-        for u, a, s in zip(units, coarse, scale, strict=True)
-    ]
-    return NearSums(sums, rests, np.array([float(ratio) for ratio in ratios]))
+def _move(layout: Layout, values: Float, rests: Sequence[Any] | Float) -> None:
+    """Move the origins of values (n_entries, …), in place."""
+    for rest, lines in zip(rests, factors_of(layout).lines, strict=True):
+        for first in range(len(lines) if np.any(rest) else 0):
+            for moments, below in lines[:first:-1] + lines[first : first + 1]:
+                values[moments] -= rest * values[below]
 
 
 def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
-    layout, weight = totals.layout, totals.weight
-    sums, rests, factors = near_sums(totals, shift, scale)
-    values = sums.over(weight)
-    values[absent_places(layout, totals.reach)] = nan
+    layout = totals.layout
     with np.errstate(over="ignore", invalid="ignore"):  # distinguished below
-        move(layout, values, rests)
-        values *= _scales(layout, factors)
+        values, rests = _near(totals, shift, scale)
+        _move(layout, values, rests)
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong) and wrong[0] < layout.without_high.n_entries:
         raise InputError(_OVERFLOW)
@@ -198,27 +183,18 @@ def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
 
 
 def _scales(layout: Layout, factors: Float) -> Float:
-    """By what each moment changes where features are multiplied by factors, (d,) or (d, n)."""
-    products, top = products_of(layout), LARGEST_REACH
-    powers = np.ones((top + 1, len(factors) + 1, *factors.shape[1:]))
-    powers[1:, :-1] = [factors**p for p in range(1, top + 1)]
-    columns = zip(products.degrees.T, products.features.T, strict=True)
-    return np.asarray(reduce(np.multiply, (powers[column] for column in columns)))
+    """By what each moment changes where features are multiplied by factors."""
+    every, table = factors_of(layout), np.append(factors, 1.0)
+    return np.asarray((table[every.features] ** every.degrees).prod(axis=1))
 
 
 def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:
     """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
     layout = totals[0].layout
-    values = np.empty((layout.n_entries, len(totals)))
-    rests, factors = np.empty((2, layout.n_features, len(totals)))
-    for g, own in enumerate(totals):
-        near = near_sums(own, shift, scale)
-        rests[:, g], factors[:, g] = near.rests, near.factors
-        is_whole = min(own.reach) == LARGEST_REACH
-        values[:, g] = near.sums.floats() / own.weight if is_whole else nan
     with np.errstate(over="ignore", invalid="ignore"):
-        move(layout, values, list(rests))
-        values *= _scales(layout, factors)
+        pairs = [_near(own, shift, scale) for own in totals]
+        values = np.column_stack([values for values, _ in pairs])
+        _move(layout, values, np.array([rests for _, rests in pairs]).T)
     values[:, ~np.isfinite(values).all(axis=0)] = nan
     return values.T
 

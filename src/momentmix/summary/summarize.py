@@ -14,7 +14,7 @@ from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import shards_of, summarize_parts
-from momentmix.summary.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary, named_by_contents
 from momentmix.tables.learning import Families, learn, open_data, rows_with
 from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
@@ -83,14 +83,14 @@ def summarize(
         if isinstance(rows, Rows) and not isinstance(rows, TableRows):
             reading.check_nothing("the rows are opened already")
             if families is None and missing == "error":
-                return _added(rows, order, options)
+                return _named(_added(rows, order, options), options)
             raise InputError(
                 "families and missing need a table; these are rows of numbers. Open the table with "
                 "open_rows, or leave them out."
             )
         asked = partial(_of_table, families=families, missing=missing, reading=reading)
         if not is_stream:
-            return asked(rows, order, sample_weight, options=options)
+            return _named(asked(rows, order, sample_weight, options=options), options)
         summary: MomentSummary | None = None
         count = row_counter(None)
         for block in rows:
@@ -101,7 +101,7 @@ def summarize(
             count(getattr(block, "shape", (0,))[0])
         if summary is None:
             raise InputError("rows must hold at least one block; the iterator was empty.")
-        return summary
+        return _named(summary, options)
 
 
 def _of_table(
@@ -146,6 +146,12 @@ def _added(
     if not summary.n_rows:
         raise rows.without_rows()
     return summary
+
+
+def _named(summary: MomentSummary, options: dict[str, Any]) -> MomentSummary:
+    """The summary with the id that its caller chose, or one of its contents."""
+    is_named = "shard_id" in options or summary._state.open is None
+    return summary if is_named else named_by_contents(summary)
 
 
 def _add_rows(

@@ -18,7 +18,7 @@ powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from threading import RLock
 from typing import Any
 
@@ -27,21 +27,19 @@ from numpy.typing import ArrayLike
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.parallel import one_at_a_time
+from momentmix.summary import adding
 from momentmix.summary import file as summary_file
-from momentmix.summary import reduction
+from momentmix.summary import totals as algebra
 from momentmix.summary.column_facts import summary_html
-from momentmix.summary.exact import combining, forgetting
-from momentmix.summary.exact import totals as algebra
-from momentmix.summary.exact.schemas import encoded
-from momentmix.summary.exact.state import (
+from momentmix.summary.layout import Layout, known
+from momentmix.summary.state import (
     State,
     checked_rows,
     checked_update,
     shard_digest,
     with_rows,
 )
-from momentmix.summary.exact.totals import Totals
-from momentmix.summary.layout import Layout, known
+from momentmix.summary.totals import Totals
 from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -53,9 +51,7 @@ class MomentSummary(SummaryView):
 
     It holds the means of all products of up to `order` different features, of y_j²·y_I (see
     `squared_order`), and of the powers y_j³ … y_j⁶. With order ≥ 4, or with two or three features,
-    it also holds y_j³·y_k and y_j²·y_k², so that all moments of degree 4 are complete. Where a wild
-    row takes a power of a feature beyond the range of the exact sums (about 10^40 deviations for
-    the sixth), that power is absent from then on: `moments` shows NaN, and all else is as usual.
+    it also holds y_j³·y_k and y_j²·y_k², so that all moments of degree 4 are complete.
 
     A summary may be filled and read by several threads: each update is added whole, one after the
     other, and a reader meanwhile gets whole updates.
@@ -79,9 +75,7 @@ class MomentSummary(SummaryView):
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. `momentmix.paper.fit` needs order − 2.
     shard_id : str or bytes, optional
-        Name of the first shard, for callers that can name their parts (file fingerprint and
-        part); random by default. Rows that need other units (another scale, a mean that moves, as
-        in sorted rows) open further shards, whose ids follow from this one.
+        Name of the first shard, for callers that can name their parts; random by default.
     memory_budget : int, optional
         Largest memory in bytes; by default a quarter of the machine's.
     n_threads : int, optional
@@ -190,8 +184,8 @@ class MomentSummary(SummaryView):
         totals = self._totals()
         closed = State(totals, names=self._state.names)
         array, weights, _ = checked_rows(rows, sample_weight, closed)
-        if totals.weight:
-            forgetting.check_inside(array, totals, self.feature_names)
+        if totals.n_rows:
+            adding.check_inside(array, totals, self.feature_names)
         lost = MomentSummary(
             self.n_features,
             self.order,
@@ -200,9 +194,9 @@ class MomentSummary(SummaryView):
             n_threads=self._n_threads,
         ).update(array, weights)
         gone = lost._totals()
-        if totals.schema is not None:
-            gone = encoded(gone, totals.schema)
-        self._state = closed._replace(closed=forgetting.forget(totals, gone))
+        if closed.row_schema is not None:
+            gone = algebra.encoded(gone, closed.row_schema)
+        self._state = closed._replace(closed=adding.forget(totals, gone))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
@@ -220,9 +214,7 @@ class MomentSummary(SummaryView):
             )
         theirs = other._state
         schemas = state.schema, theirs.schema
-        names = combining.check_alike(
-            self._layout, other._layout, state.names, theirs.names, schemas
-        )
+        names = adding.check_alike(self._layout, other._layout, state.names, theirs.names, schemas)
         return other._totals(theirs), names
 
     def check_alike(self, other: MomentSummary) -> None:
@@ -233,9 +225,8 @@ class MomentSummary(SummaryView):
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
-        combining.check_disjoint(whole.shards, part.shards)
-        combining.check_origins([whole.origins, part.origins])
-        return self._derived(combining.combine(whole, part), names)
+        adding.check_disjoint(whole.shards, part.shards)
+        return self._derived(adding.combine(whole, part), names)
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -248,9 +239,8 @@ class MomentSummary(SummaryView):
         with self._lock:
             state = self._state
             part, names = self._operand(other, state)
-            combining.check_disjoint(state.shards, part.shards)
-            combining.check_origins([state.closed.origins, part.origins])
-            closed = combining.combine(state.closed, part)
+            adding.check_disjoint(state.shards, part.shards)
+            closed = adding.combine(state.closed, part)
             self._state = state._replace(closed=closed, names=names)
         return self
 
@@ -258,7 +248,7 @@ class MomentSummary(SummaryView):
         state = self._state
         part, names = self._operand(other, state)
         whole = self._totals(state)
-        return self._derived(combining.subtract(whole, part), names)
+        return self._derived(adding.subtract(whole, part), names)
 
     def __eq__(self, other: object) -> bool:
         """Whether shards, counts and all sums agree exactly, in whatever units.
@@ -269,7 +259,7 @@ class MomentSummary(SummaryView):
             return NotImplemented
         left, right = self._state, other._state
         same_names = left.names == right.names
-        return same_names and combining.same(self._totals(left), other._totals(right))
+        return same_names and adding.same(self._totals(left), other._totals(right))
 
     def copy(self) -> MomentSummary:
         """Independent copy, which goes on with a shard of its own under the same id."""
@@ -288,7 +278,7 @@ class MomentSummary(SummaryView):
     def truncate(self, order: int, squared_order: int | None = None) -> MomentSummary:
         """The same rows with fewer moments: a lower order."""
         state = self._state
-        totals = reduction.truncate(self._totals(state), order, squared_order)
+        totals = algebra.truncate(self._totals(state), order, squared_order)
         return self._derived(totals, state.names)
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
@@ -298,9 +288,9 @@ class MomentSummary(SummaryView):
         """
         state = self._state
         names, totals = state.names, self._totals(state)
-        columns = reduction.chosen_columns(features, names, totals)
+        columns = algebra.chosen_columns(features, names, totals)
         chosen = None if names is None else tuple(names[i] for i in columns)
-        return self._derived(reduction.select(totals, columns), chosen)
+        return self._derived(algebra.select(totals, columns), chosen)
 
     # -- files --------------------------------------------------------------------------------
 
@@ -314,7 +304,7 @@ class MomentSummary(SummaryView):
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentSummary:
         """The summary of `to_bytes`."""
-        return cls._loaded(*summary_file.unpack(data))
+        return cls._loaded(*summary_file.unpack_strange(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the summary; whatever happens, the file is the old one or the new one."""
@@ -331,11 +321,11 @@ class MomentSummary(SummaryView):
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._state
-        kept = state.next_id, self._n_threads
-        return MomentSummary.from_bytes, (self._packed(state),), kept
+        return MomentSummary.from_bytes, (self._packed(state),), (state.next_id, self._n_threads)
 
-    def __setstate__(self, kept: tuple[bytes | None, int | None]) -> None:
-        self._state, self._n_threads = self._state._replace(next_id=kept[0]), kept[1]
+    def __setstate__(self, options: tuple[bytes | None, int | None]) -> None:
+        next_id, self._n_threads = options
+        self._state = self._state._replace(next_id=next_id)
 
     def __repr__(self) -> str:
         n_columns = self.n_features if self.schema is None else self.schema.n_columns
@@ -377,17 +367,10 @@ def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
 
 
 def _part_of(group: MomentSummary | bytes) -> Part:
-    if not isinstance(group, bytes):
-        state = group._state
-        return group._totals(state), state.names
-    # Where the checksum is wrong, the slow way says what else is.
-    unpack = summary_file.unpack_whole if summary_file.is_whole(group) else summary_file.unpack
-    return unpack(group)
-
-
-def union(summaries: Sequence[MomentSummary]) -> MomentSummary:
-    """Return the sum of summaries in one step, far faster than by ``+``, with the same bytes."""
-    return summaries[0]._derived(*_union([_part_of(summary) for summary in summaries]))
+    if isinstance(group, bytes):
+        return summary_file.unpack(group)
+    state = group._state
+    return group._totals(state), state.names
 
 
 def _union(parts: Sequence[Part]) -> Part:
@@ -395,18 +378,23 @@ def _union(parts: Sequence[Part]) -> Part:
     for part, own in parts[1:]:
         if own != names or part.layout != first.layout or first.schema or part.schema:
             schemas = first.schema, part.schema
-            names = combining.check_alike(first.layout, part.layout, names, own, schemas)
-    totals = [part for part, _ in parts]
-    combining.check_once([shard for part in totals for shard in part.shards])
-    combining.check_origins(part.origins for part in totals)
-    return combining.combine(*totals), names
+            names = adding.check_alike(first.layout, part.layout, names, own, schemas)
+    adding.check_once([shard for part, _ in parts for shard in part.shards])
+    return adding.combine(*[part for part, _ in parts]), names
 
 
-def rename_shards(
-    summary: MomentSummary, names: Mapping[str, str], origins: Mapping[str, bytes] | None = None
-) -> MomentSummary:
-    """Return the same sums under other shard ids, with the origins of the new names."""
-    digests = {shard_digest(old): shard_digest(new) for old, new in names.items()}
-    known = {shard_digest(new): origin for new, origin in (origins or {}).items()}
-    totals = combining.renamed(summary._totals(), digests, known)
-    return summary._derived(totals, summary._state.names)
+def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
+    """Return the same sums, read about the centers of a schema that is the common one of both."""
+    totals = algebra.in_schema(summary._totals(), schema)
+    return summary._derived(totals, schema.column_names)
+
+
+def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
+    """Return the same sums, with an id of their shard that follows from them and a mark."""
+    state = summary._state
+    totals = summary._totals(state)
+    if len(totals.shards) != 1:
+        return summary
+    (shard,) = totals.shards
+    own = shard_digest(algebra.contents_of(totals, state.names) + mark)
+    return summary._derived(adding.renamed(totals, {shard: own}), state.names)

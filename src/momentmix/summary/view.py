@@ -19,19 +19,19 @@ from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, check_count
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.summary import readings
-from momentmix.summary.exact.combining import combine
-from momentmix.summary.exact.digit_sums import QUANTUM_BITS
-from momentmix.summary.exact.state import State
-from momentmix.summary.exact.totals import Totals
+from momentmix.summary.adding import combine
+from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.kernels.half_split import table_rows
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
-from momentmix.summary.reduction import rearranged
+from momentmix.summary.state import State
+from momentmix.summary.totals import Totals, closed, of_layout
 from momentmix.tables.schema import Schema
 from momentmix.wording import size_text
 
-_DIGIT_BYTES = 3 * 5 * 8  # five digits of eight bytes, their copy in an update, a lane of them
-_INTEGER_BYTES = 4 * (8 + 56)  # a pointer and a Python integer of about 200 bits; parts and union
+_DIGIT_BYTES = (
+    7 * 5 * 8
+)  # five digits of eight bytes: their copy in an update, a lane, a sum of parts
 _FILE_BYTES = 20
 _CHUNK = 512  # numbers of each monomial: 256 rows in the table, and weighted
 _ROW_MICROSECONDS = 0.05  # checking a row and filling tables
@@ -71,7 +71,7 @@ def estimate(layout: Layout) -> SummaryCost:
     """Return size and time of a summary with this layout."""
     entries = layout.n_entries
     workspace = 8 * (table_rows(layout) * _CHUNK + 3 * entries)
-    memory = entries * (_DIGIT_BYTES + _INTEGER_BYTES) + workspace
+    memory = entries * _DIGIT_BYTES + workspace
     time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
     return SummaryCost(entries, memory, entries * _FILE_BYTES, time)
 
@@ -103,14 +103,14 @@ class SummaryView:
 
     def _totals(self, state: State | None = None) -> Totals:
         """The exact sums of all rows so far; leaves an open shard open."""
-        closed, shard, *_ = state or self._state
+        before, shard, *_ = state or self._state
         if shard is None:
-            return closed
+            return before
         snapshot = self._snapshot
-        if snapshot is None or snapshot[0] is not closed or snapshot[1] != shard.n_all:
-            part = shard.snapshot()
-            whole = combine(closed, part) if closed.shards else part
-            snapshot = self._snapshot = closed, part.n_rows, whole
+        if snapshot is None or snapshot[0] is not before or snapshot[1] != shard.n_all:
+            part = closed(shard)
+            whole = combine(before, part) if before.shards else part
+            snapshot = self._snapshot = before, part.n_rows, whole
         return snapshot[2]
 
     @property
@@ -146,10 +146,7 @@ class SummaryView:
     @property
     def schema(self) -> Schema | None:
         """Schema that made features of the columns; None if they are the features."""
-        state = self._state
-        if state.open is None or not state.closed.shards or state.schema is None:
-            return state.schema
-        return self._totals(state).schema  # with centers of all rows
+        return self._totals().reading.schema
 
     @property
     def cost(self) -> SummaryCost:
@@ -201,19 +198,18 @@ class SummaryView:
     @property
     def shift(self) -> Float:
         """Origin of the exact sums, of shape (n_features,): an integer number of units."""
-        totals = self._totals()
-        pairs = zip(totals.shifts, totals.exponents, strict=True)
-        return np.array([float(k * Fraction(2) ** (e or 0)) for k, e in pairs])
+        pairs = zip(*self._totals().reading.frame, strict=True)
+        return np.array([float(k * Fraction(2) ** (e or 0)) for e, k in pairs])
 
     @property
     def scale(self) -> Float:
         """Unit of the exact sums, of shape (n_features,): powers of two, 1 for a column of 0."""
-        return np.array([2.0 ** (e or 0) for e in self._totals().exponents])
+        return np.array([2.0 ** (e or 0) for e in self._totals().reading.frame.exponents])
 
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
-        return readings.require_rows(self._totals()).mean
+        return readings.require_rows(self._totals()).reading.mean
 
     @property
     def variance(self) -> Float:
@@ -251,7 +247,7 @@ class SummaryView:
                 f"with order={order}: that needs another pass."
             )
         layout = Layout(self.n_features, order, min(self.squared_order, order - 1), NO_HIGH)
-        values = readings.moments(rearranged(self._totals(), layout), shift, scale)
+        values = readings.moments(of_layout(self._totals(), layout), shift, scale)
         return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
 
     def squared(
@@ -275,5 +271,5 @@ class SummaryView:
                 f"{self.squared_order}; got {feature} and {order}."
             )
         layout = Layout(self.n_features, order + 1, order, NO_HIGH)
-        values = readings.moments(rearranged(self._totals(), layout), shift, scale)
+        values = readings.moments(of_layout(self._totals(), layout), shift, scale)
         return np.asarray(values.squared[order][feature])

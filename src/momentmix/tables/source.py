@@ -274,3 +274,8 @@ def refuse_damage(
                 raise
         text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
         raise refusal(printable(text)[:200]) from None
+
+
+def counted_twice(name: str) -> str:
+    """The message for an input that holds the same rows as another one."""
+    return f"{name} holds the same rows as an input before it; leave it out, or they count twice."

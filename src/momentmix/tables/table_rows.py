@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -26,12 +27,19 @@ from momentmix.tables.encoding import (
     missing_cell,
     warn_of_unknown,
 )
-from momentmix.tables.formats.digests import RowDigest, counted_twice
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
-from momentmix.tables.source import NO_CELL, Batch, Columns, FileSource, Kind, Source
+from momentmix.tables.source import (
+    NO_CELL,
+    Batch,
+    Columns,
+    FileSource,
+    Kind,
+    Source,
+    counted_twice,
+)
 from momentmix.tables.validation import in_range
 from momentmix.wording import option
 
@@ -230,14 +238,14 @@ class TableRows(Rows):
         compares = len(self.sources) > 1 and not self._are_compared
         times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
-            digest = RowDigest() if compares and times[source.mark] > 1 else None
+            digest = hashlib.blake2b() if compares and times[source.mark] > 1 else None
             more = others[i] if others else ()
             for block in self.source_blocks(i, others=more, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
                 n_rows += len(block.features)
                 dropped = dropped if block.dropped is None else block.dropped.merged(dropped)
                 if digest is not None:
-                    digest.update(block.features)
+                    digest.update(np.ascontiguousarray(block.features).data)
                 yield i, block
             if digest is not None:
                 contents = source.mark, digest.hexdigest()

@@ -51,7 +51,7 @@ def test_what_was_never_added_is_refused(folder, momentmix):
 
 
 def test_other_orders_need_truncate(folder, momentmix):
-    momentmix("summarize", "0.csv", "-o", "low.mms", "-m", "3")
+    mm.MomentSummary.load("0.mms").truncate(3).save("low.mms")
     done = momentmix("merge", "all.mms", *minus("low.mms"), "-o", "x.mms")
     assert (done.code, "merge --truncate" in done.err) == (1, True)
     done = momentmix("merge", "all.mms", *minus("low.mms"), "-o", "x.mms", "--truncate")

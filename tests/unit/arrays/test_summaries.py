@@ -5,7 +5,7 @@ import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
 from momentmix.errors import InputError, InputTypeError
-from momentmix.summary.exact import device_shard
+from momentmix.summary import device
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 
 torch = pytest.importorskip("torch")
@@ -130,7 +130,7 @@ def bad(row, column, value, n=3_000):
 
 REFUSED = [
     bad(4, 1, np.nan), bad(2_500, 2, np.nan), bad(2_000, 0, -np.inf), bad(1_500, 1, 1e305),
-    bad(2_999, 1, np.nan), bad(2_000, 2, 1e120), np.ones(3), np.ones((2, 3, 1)), np.ones((4, 2)),
+    bad(2_999, 1, np.nan), np.ones(3), np.ones((2, 3, 1)), np.ones((4, 2)),
     np.empty((0, 3)), np.ones((4, 3)) * 1j,
 ]  # fmt: skip
 
@@ -188,6 +188,6 @@ def counted(monkeypatch):
 
 def test_batches_stay_within_the_memory(counted, monkeypatch):
     rows = plain(np.random.default_rng(0), 20_000)
-    monkeypatch.setattr(device_shard, "free_bytes", lambda array: 16 * 5 * 3_000)
+    monkeypatch.setattr(device, "free_bytes", lambda array: 16 * 5 * 3_000)
     same(summarize(torch.from_numpy(rows), 4), summarize(rows, 4))
     assert 2_000 < max(counted) <= 3_000

@@ -9,9 +9,8 @@ import pytest
 from campaigns.written_out import written_out
 
 from momentmix.native import code
-from momentmix.summary.exact import digit_sums
-from momentmix.summary.exact import units as units_module
-from momentmix.summary.exact.units import block_extremes
+from momentmix.summary import blocks, digits
+from momentmix.summary.blocks import block_extremes
 from momentmix.summary.kernels.native_sums import NativeExecutor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, in_range
@@ -91,11 +90,11 @@ def test_a_block_has_the_same_sums_alone_and_among_others():
 @pytest.mark.parametrize("shape", [(1, 1, 1), (3, 7, 2), (2, 1024, 15), (1, 1029, 3), (2, 32, 4)])
 def test_extremes_of_blocks(shape, by_numpy, monkeypatch):
     if by_numpy:
-        monkeypatch.setattr(units_module, "code", None)
-    blocks = np.random.default_rng(0).standard_normal(shape)
-    expected = np.stack([blocks.min(axis=1), blocks.max(axis=1)], axis=1)
-    assert (block_extremes(blocks) == expected).all()
-    transposed = np.asfortranarray(blocks)
+        monkeypatch.setattr(blocks, "code", None)
+    rows = np.random.default_rng(0).standard_normal(shape)
+    expected = np.stack([rows.min(axis=1), rows.max(axis=1)], axis=1)
+    assert (block_extremes(rows) == expected).all()
+    transposed = np.asfortranarray(rows)
     assert (block_extremes(transposed) == expected).all()
 
 
@@ -115,10 +114,23 @@ def test_digits_are_those_of_numpy(monkeypatch):
     rng = np.random.default_rng(0)
     values = rng.standard_normal((3, 1000)) * 2.0 ** rng.integers(-90, 60, (3, 1000))
     expected, found = np.zeros((2, 6, 1000))
-    digit_sums.add_digits(values.copy(), found)
-    monkeypatch.setattr(digit_sums, "code", None)
-    digit_sums.add_digits(values, expected)
+    blocks.add_digits(values.copy(), found)
+    monkeypatch.setattr(blocks, "code", None)
+    blocks.add_digits(values, expected)
     assert (found == expected).all()
+
+
+@needs_code
+@pytest.mark.parametrize("shape", SHAPES)
+def test_origins_move_as_they_do_by_numpy(shape, monkeypatch):
+    layout, rng = Layout(*shape), np.random.default_rng(1)
+    sums = rng.integers(-(1 << 31), 1 << 31, (5, layout.n_entries))
+    deltas = [int(rng.integers(-(1 << 40), 1 << 40)) << 9 * j for j in range(shape[0])]
+    found = digits.moved(layout, sums, deltas)
+    monkeypatch.setattr(digits, "code", None)
+    assert np.array_equal(found, digits.moved(layout, sums, deltas))
+    back = digits.moved(layout, found, [-delta for delta in deltas])
+    assert np.array_equal(back, digits.carried(sums))
 
 
 def test_numpy_does_the_work_where_there_is_no_compiled_code():

@@ -8,13 +8,10 @@ import polars
 import pyarrow
 import pytest
 
-import momentmix as mm
 from momentmix import MomentSummary, summarize
 from momentmix.arrays import physical_memory
-from momentmix.cube.grouping import KeyGroup
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.summary.layout import Layout
-from momentmix.summary.summary import rename_shards
 from momentmix.summary.view import check_budget, estimate
 
 
@@ -247,10 +244,10 @@ def test_the_frame_is_a_power_of_two_and_a_multiple():
     assert (np.frexp(summary.scale)[0] == 0.5).all()
     units = summary.shift / summary.scale
     assert (units == np.rint(units)).all()
-    assert (np.abs(summary.mean - summary.shift) <= summary.scale / 2).all()
     deviation = np.sqrt(summary.variance)
-    assert (summary.scale > deviation / 4).all()
-    assert (summary.scale < deviation * 4).all()
+    assert (np.abs(summary.mean - summary.shift) <= 2.5 * summary.scale).all()
+    assert (summary.scale > deviation / 8).all()
+    assert (summary.scale < deviation).all()
 
 
 def test_standardised_by_default():
@@ -322,39 +319,3 @@ def test_estimates():
         check_budget(Layout(40, 5, 2), 24 * 10**6)
     with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
         check_budget(Layout(40, 5, 2), 10)
-
-
-RNG = np.random.default_rng(3)
-
-
-@pytest.mark.parametrize("n_rows", [1, 700, 1024, 9000])
-def test_bytes_are_those_of_a_summary(n_rows):
-    rows = RNG.lognormal(size=(n_rows, 3)) + np.array([0.0, 1e6, -5.0])
-    rows[:, 2] = -5.0
-    empty = mm.MomentSummary(3, 3, ["a", "b", "c"], n_threads=2)
-    group = KeyGroup(empty, 7, "first")
-    for part in np.array_split(rows, 3):
-        group.add(part)
-    summary = mm.MomentSummary(3, 3, ["a", "b", "c"], shard_id="first")
-    last = f"first {group.digest.hexdigest()}"
-    summary = rename_shards(summary.update(rows), {"first": last})
-    assert group.packed(None) == (7, n_rows, *summary.shard_ids, summary.to_bytes())
-    assert empty.n_rows == 0
-
-
-def test_bytes_with_a_schema_are_those_of_a_summary():
-    rows = np.column_stack([RNG.normal(size=500), RNG.integers(0, 3, 500)])
-    rows[::7, 0] = np.nan
-    schema = mm.summarize(rows, order=2, families={1: "poisson"}, missing="model").schema
-    empty = mm.MomentSummary(schema.n_features, 2, schema=schema)
-    group = KeyGroup(empty, 0, "first")
-    group.add(schema.encode(rows))
-    summary = mm.MomentSummary(schema.n_features, 2, schema=schema, shard_id="first").update(rows)
-    summary = rename_shards(summary, {"first": f"first {group.digest.hexdigest()}"})
-    assert group.packed(None)[-1] == summary.to_bytes()
-
-
-def test_a_row_beyond_the_range_of_sums_is_an_error():
-    group = KeyGroup(mm.MomentSummary(1, 1), 0, "first")
-    with pytest.raises(InputError, match="row 1500"):
-        group.add(np.append(RNG.normal(size=1500), 1e200)[:, None])

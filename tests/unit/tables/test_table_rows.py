@@ -10,9 +10,8 @@ import pyarrow as pa
 import pytest
 from unit.tables.table_files import write
 
-from momentmix import MomentSummary, open_rows
+from momentmix import open_rows
 from momentmix.errors import InputError
-from momentmix.summary.parts import read_parts
 from momentmix.tables.cells import cells_of
 
 
@@ -81,16 +80,13 @@ def test_small_batches_become_blocks_of_the_size_asked_for(tmp_path, rows, kind,
         np.testing.assert_array_equal(found, rows[start:640])
 
 
-def test_no_thread_is_left_by_parts_that_are_not_read_to_their_end(tmp_path, rows):
+def test_no_thread_is_left_by_files_that_are_not_read_to_their_end(tmp_path, rows):
     before = set(threading.enumerate())
     source = open_rows(write(tmp_path / "x.csv.gz", rows, "wxyz"), block_rows=50)
 
-    def new_shard(shard_id=None):
-        return MomentSummary(4, 2, source.feature_names, shard_id=shard_id)
-
-    parts = read_parts(source, 0, new_shard, part_rows=500)
-    assert next(parts).stop == 500
-    parts.close()
+    blocks = source.source_blocks(0)
+    assert len(next(blocks).features) == 50
+    blocks.close()
     rows[2222, 1] = np.nan
     bad = open_rows(write(tmp_path / "bad.csv.gz", rows, "wxyz"), block_rows=50)
     with pytest.raises(InputError, match="line 2224, column 'x', is missing"):

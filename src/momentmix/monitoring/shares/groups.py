@@ -29,11 +29,10 @@ from momentmix.monitoring.shares.group_weights import (
 from momentmix.monitoring.shares.tracked_model import StandardComponents, TrackedModel
 from momentmix.progress import counting
 from momentmix.summary.column_facts import schema_of
-from momentmix.summary.exact.schemas import in_schema
-from momentmix.summary.exact.totals import Totals
 from momentmix.summary.layout import Layout
 from momentmix.summary.readings import flat_moments, readings_of_many
 from momentmix.summary.summary import MomentSummary
+from momentmix.summary.totals import Totals, in_schema
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.wording import cut, option

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.arrays import (
     free_bytes,
     is_cuda_tensor,
@@ -47,8 +47,7 @@ class Executor(Protocol):
         """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of slabs of rows.
 
         Rows (S, n, n_features) and weights (S, n), or None, are float64; the result (S, n_entries)
-        is of their library. Powers of rows far away may be infinite or NaN; `ShardSums.limit` finds
-        which.
+        is of their library. Sums of rows far away may be infinite or NaN.
         """
         ...
 
@@ -58,9 +57,12 @@ class HostExecutor(Executor, Protocol):
 
     def add_blocks(
         self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
-        n_threads: int,
+        n_threads: int, limit: float, is_far: Int,
     ) -> None:  # fmt: skip
-        """Add the sums of blocks, (S, n, n_features), of at most so many digits, to `DigitSums`."""
+        """Add the sums of blocks, (S, n, n_features), of at most so many digits, to `BlockSums`.
+
+        Not of those that are far already; a block with a mean beyond `limit` becomes one.
+        """
         ...
 
 
@@ -104,13 +106,17 @@ class ArrayExecutor:
         return take(total, on_device_of(self._positions, rows, xp), axis=1)
 
     def add_blocks(
-        self, blocks: Any, weights: Any, units: Units, digits: Any, n_digits: int, n_threads: int
-    ) -> None:
+        self, blocks: Any, weights: Any, units: Units, digits: Any, n_digits: int, n_threads: int,
+        limit: float, is_far: Int,
+    ) -> None:  # fmt: skip
         """Add the sums of every block of NumPy rows to exact sums; see `HostExecutor`."""
         squares = weight_squares(blocks, weights)
-        for i in range(len(blocks)):
-            w = None if weights is None else weights[[i]]
-            digits.add(self.sums(blocks[[i]], w, units), squares[[i]])
+        for i in np.flatnonzero(is_far == 0).tolist():
+            values = self.sums(blocks[[i]], None if weights is None else weights[[i]], units)
+            means = values[0, 1 : self._layout.n_features + 1]
+            is_far[i] = (np.abs(means) > limit * values[0, 0]).any()
+            if not is_far[i]:
+                digits.add(values, squares[[i]])
 
     def _products(self, points: Any, weights: Any) -> Any:
         """All products of one chunk, and its high sections, (S, number of entries)."""

@@ -32,7 +32,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets
-from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout, products_of
+from momentmix.summary.layout import COMPLETE, POWER_DEGREES, Layout, places_of_sets
 
 _SLAB = 16  # rows of monomials made at a time: 32 KB
 _POWER_FEATURES = 32  # whose powers are stored at a time: enough for a call, little memory
@@ -111,7 +111,7 @@ class _HalfSplit:
 
     def __init__(self, layout: Layout) -> None:
         self.layout, self.half = layout, layout.n_features // 2
-        self.places, self.products = table_places(layout), products_of(layout)
+        self.places = table_places(layout)
         self.steps: list[Fill | Product] = []
         self.n_sums, self.positions = 0, np.full(layout.n_entries, -1, dtype=np.int64)
 
@@ -195,14 +195,13 @@ class _HalfSplit:
 
     def _multiply(self, left: Operand, right: Operand) -> None:
         """Plan a product, and find the moments in it; the last product with a moment counts."""
-        rows, columns = (
-            np.concatenate([self.products.of_feature[sets].sum(axis=1) for sets in side.sets])
-            for side in (left, right)
-        )
+        d = self.layout.n_features
+        rows, columns = (_padded(side.sets, d) for side in (left, right))
         if not len(rows) * len(columns):
             return
         self.steps.append(Product(left.rows, right.rows, self.n_sums))
-        places = self.products.places(np.add.outer(rows, columns).ravel())
+        pairs = [np.repeat(rows, len(columns), axis=0), np.tile(columns, (len(rows), 1))]
+        places = places_of_sets(self.layout, np.hstack(pairs))
         found = np.flatnonzero(places >= 0)
         self.positions[places[found]] = self.n_sums + found
         self.n_sums += len(rows) * len(columns)
@@ -315,3 +314,11 @@ class _HalfSplit:
                 steps.append(Fill(left, right, slice(out + low, out + high)))
         factors = {4: (squares, squares), 5: (rows[3], squares), 6: (rows[3], rows[3])}
         steps += [Fill(*factors[p], rows[p]) for p in rows if p > 3]
+
+
+def _padded(sets: list[Int], n_features: int) -> Int:
+    """Index sets of several sizes as rows of one array, with n_features for none."""
+    width = max(part.shape[1] for part in sets)
+    pads = [((0, 0), (0, width - part.shape[1])) for part in sets]
+    pairs = zip(sets, pads, strict=True)
+    return np.concatenate([np.pad(x, pad, constant_values=n_features) for x, pad in pairs])

@@ -45,7 +45,7 @@ class NativeExecutor:
 
     def add_blocks(
         self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
-        n_threads: int,
+        n_threads: int, limit: float, is_far: Int,
     ) -> None:  # fmt: skip
         """Add the sums of every block to exact sums; see `HostExecutor`."""
         n_threads = max(1, min(n_threads, len(blocks)))
@@ -55,7 +55,8 @@ class NativeExecutor:
         squares = weight_squares(blocks, weights)
         with self._space(n_threads) as space:
             arguments = self._arguments(blocks, weights, units, space)
-            code.add_blocks(*arguments, squares, rounders, lanes, n_lanes, n_threads)
+            result = squares, rounders, lanes, n_lanes, n_threads
+            code.add_blocks(*arguments, *result, limit, is_far)
 
     def _arguments(
         self, blocks: Float, weights: Float | None, units: Units, space: Float

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.summary.layout import Layout, products_of
+from momentmix.summary.layout import Layout, factors_of
 
 _MOST_FEATURES = 60  # with more of them most products of pairs are no moments of order 3 or 4
 
@@ -46,7 +46,7 @@ def n_factors(layout: Layout) -> int:
 @lru_cache(maxsize=16)
 def tile_plan(layout: Layout, block: int) -> TilePlan:
     """Return the plan with the fewer tiles, for a layout without high sections."""
-    d, f, products = layout.n_features, n_factors(layout), products_of(layout)
+    d, f, products = layout.n_features, n_factors(layout), factors_of(layout)
     squared = np.where(products.degrees == 2, products.features, d)
     factors = np.sort(np.hstack([products.features, squared]), axis=1)[:, : 2 * f].astype(np.int64)
     plans = [_staircase(factors, d, block)]

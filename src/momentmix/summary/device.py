@@ -1,14 +1,14 @@
-"""Rows of a tensor → the open shard: large batches on its device, units and exact sums here.
+"""Rows of a tensor → the open shard: large batches on its device, frames and exact sums here.
 
-The units come from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow sixteenfold, so that the mean is looked at early, and seldom
-later. Only bounds, one block and the sums of a batch come to the host. A batch whose bounds do not
-fit the units (an outlier, a constant that varies, another scale) is halved, and at the size of a
-block it takes the way of NumPy rows. Sums of a batch are float64 sums of long slabs of
-rows, so their last bits differ from NumPy's; from there on they are exact sums like all others.
+The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
+they lie; they start small and grow sixteenfold. Only bounds, one block and the sums of a batch come
+to the host. A batch whose bounds or means do not fit the frame (an outlier, a constant that varies,
+a drift) is halved, and at the size of a block it takes the way of NumPy rows. Sums of a batch are
+float64 sums of long slabs of rows, so their last bits differ from NumPy's; from there on they are
+exact sums like all others.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
-``open_shard``): about 1e-10 at the largest batches and order 4.
+``blocks``): about 1e-10 at the largest batches and order 4.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arrays import as_float64, dtype_name, free_bytes, namespace, on_device_of, to_numpy
-from momentmix.summary.exact.open_shard import OpenShard, block_rows
-from momentmix.summary.exact.shard_sums import ShardSums
+from momentmix.summary.blocks import OpenShard, block_rows
+from momentmix.summary.frames import FAR
 from momentmix.summary.kernels.array_sums import device_executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
@@ -49,12 +49,12 @@ def add_device_rows(
         nonlocal start
         part = to_numpy(as_float64(rows[start:stop]))
         check_values(part, names, start)
-        shard.update(part, _part(weights, start, stop), n_threads, names, start)
+        shard.update(part, _part(weights, start, stop), n_threads)
         start = stop
 
     length = first_length()  # rows of the next batch
     while n_rows - start >= shard.block_size:
-        if shard.n_waiting or shard.sums is None:  # a block has to be filled, or gives the units
+        if shard.n_waiting or shard.frame is None:  # a block has to be filled, or gives the units
             add_on_host(start + shard.block_size - shard.n_waiting)
             length = first_length()
             continue
@@ -64,9 +64,8 @@ def add_device_rows(
         ends = _ends(rows[start:stop])
         if not (np.abs(ends) <= LARGEST_VALUE).all():
             _refuse(rows[start:stop], names, start)
-        if shard.sums.fits(ends):
-            part, w = as_float64(rows[start:stop]), _part(weights, start, stop)
-            _add_batch(shard, shard.sums, executor, part, w, n_slabs, ends)
+        part, w = as_float64(rows[start:stop]), _part(weights, start, stop)
+        if shard.frame.fits(ends).all() and _add_batch(shard, executor, part, w, n_slabs, ends):
             start, length = stop, min(most, length * _GROWTH)
         elif n <= 2 * shard.block_size:
             add_on_host(start + shard.block_size)
@@ -81,23 +80,20 @@ def _part(weights: Float | None, start: int, stop: int) -> Float | None:
 
 
 def _add_batch(
-    shard: OpenShard,
-    sums: ShardSums,
-    executor: Any,
-    rows: Any,
-    weights: Float | None,
-    n_slabs: int,
-    ends: Float,
-) -> None:
-    """Add a batch that fits the units of the shard."""
-    xp, squares, w = namespace(rows), float(len(rows)), None
+    shard: OpenShard, executor: Any, rows: Any, weights: Float | None, n_slabs: int, ends: Float
+) -> bool:
+    """Add a batch, unless the means of its slabs lie far from the origin."""
+    assert shard.frame is not None
+    xp, squares, w, d = namespace(rows), float(len(rows)), None, shard.layout.n_features
     if weights is not None:
         squares = float(weights @ weights)
         w = on_device_of(weights, rows, xp).reshape(n_slabs, -1)
-    slabs = rows.reshape(n_slabs, -1, shard.layout.n_features)
-    values = executor.sums(slabs, w, sums.units.factors)
-    sums.digits.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
+    values = executor.sums(rows.reshape(n_slabs, -1, d), w, shard.frame.units)
+    if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
+        return False
+    shard.sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
     shard.count(ends[None], len(rows), n_slabs)
+    return True
 
 
 def _refuse(rows: Any, names: Any, start: int) -> None:

@@ -18,11 +18,10 @@ from momentmix._typing import Float
 from momentmix.arrays import is_tensor, namespace, on_device_of, take, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.parallel import usable_cores
-from momentmix.summary.exact.device_shard import add_device_rows
-from momentmix.summary.exact.open_shard import OpenShard
-from momentmix.summary.exact.totals import Totals
-from momentmix.summary.kernels.native_sums import host_executor
+from momentmix.summary.blocks import OpenShard
+from momentmix.summary.device import add_device_rows
 from momentmix.summary.layout import Layout
+from momentmix.summary.totals import Totals
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined, plain_schema
@@ -53,7 +52,8 @@ class State(NamedTuple):
     @property
     def shards(self) -> frozenset[bytes]:
         """Ids of all shards."""
-        return self.closed.shards | (set() if self.open is None else self.open.shards)
+        own = () if self.open is None else (self.open.shard_id,)
+        return frozenset((*self.closed.shards, *own))
 
     @property
     def layout(self) -> Layout:
@@ -63,12 +63,12 @@ class State(NamedTuple):
     @property
     def row_schema(self) -> Schema | None:
         """Schema of the next rows; None if their columns are the features."""
-        return self.closed.schema if self.open is None else self.open.schema
+        return row_schema_of(self.closed) if self.open is None else self.open.schema
 
     @property
     def schema(self) -> Schema | None:
         """Schema of all rows."""
-        before, now = self.closed.schema, self.row_schema
+        before, now = row_schema_of(self.closed), self.row_schema
         if self.open is None or not self.closed.shards or before is now is None:
             return now
         n_columns = self.layout.n_features
@@ -133,17 +133,6 @@ def checked_update(rows: Any, sample_weight: Any, state: State) -> NewRows:
     return NewRows(rows, weights)
 
 
-def new_shard(state: State, shard_id: bytes) -> OpenShard:
-    """An empty shard for rows of the closed ones' columns."""
-    layout = state.closed.layout
-    return OpenShard(layout, host_executor(layout), shard_id, state.closed.schema)
-
-
-def labels_of(shard: OpenShard, names: Names) -> Names:
-    """Names of the features of a shard, for messages; `names` are the columns'."""
-    return names if shard.schema is None else shard.schema.feature_names
-
-
 def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
     """Threads that so many more rows are worth: one for each block, by default up to the cores."""
     n_blocks = (shard.n_waiting + n_rows) // shard.block_size
@@ -164,13 +153,19 @@ def with_rows(
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        shard = new_shard(state, digest)
+        shard = OpenShard(closed.layout, digest, row_schema_of(closed))
     elif shard.n_waiting + len(rows) >= shard.block_size:  # completes a block
         shard = shard.clone()
     names = names if update.names is None else tuple(update.names)
-    labels, n_threads = labels_of(shard, names), threads_for(shard, len(rows), n_threads)
+    n_threads = threads_for(shard, len(rows), n_threads)
     if is_tensor(rows):
+        labels = names if shard.schema is None else shard.schema.feature_names
         add_device_rows(shard, rows, weights, n_threads, labels)
     else:
-        shard.update(rows, weights, n_threads, labels)
+        shard.update(rows, weights, n_threads)
     return State(closed, shard, None, names)
+
+
+def row_schema_of(closed: Totals) -> Schema | None:
+    """Schema of the next rows, with centers near the means of the rows so far."""
+    return closed.reading.schema

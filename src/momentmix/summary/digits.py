@@ -1,0 +1,246 @@
+"""Exact sums: whole numbers in units of the quantum 2^−96, in digits of 32 bits.
+
+| symbol | name here | shape |
+|---|---|---|
+| Σ_k d_k·2^(32k) quanta, −2^31 ≤ d_k < 2^31 | ``digits`` | (K, n_entries) |
+| z_j = y_j·2^(−e_j) − k_j | ``exponents`` (None: the feature is 0), ``origins`` | (d,) |
+
+Digits are unique, so that sums are equal where their digits are. These laws hold exactly:
+
+- adding commutes, associates, and is undone by subtracting;
+- a unit finer by 2^a for feature j multiplies z_j^p·R by 2^(a·p);
+- moving the origin of feature j by an integer δ takes z_j to z_j − δ in all products. It is done
+  by p passes over z_j^p·R ← z_j^p·R − δ·z_j^(p−1)·R, highest degree first.
+
+The *join* of frames has the least exponent and the least origin of each feature: a function of the
+set of frames, and so are the bytes of sums in it, whatever the order of adding. A feature that is 0
+in every row gives way to any frame.
+
+A *masked* feature u = y·s, of a cell that may be missing (s = 0), moves by u − δ·s: since s² = s
+and u·s = u, all products that arise are in the layout, and s stands in the place of u^0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache, reduce
+from math import ldexp
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from momentmix._typing import Float, Int
+from momentmix.native import code
+from momentmix.summary.layout import Layout, Line, factors_of, places
+
+QUANTUM_BITS = 96  # far below the rounding errors of a block; see ``blocks``
+DIGIT_BITS = 32
+_HALF, _MASK = 1 << (DIGIT_BITS - 1), (1 << DIGIT_BITS) - 1
+
+Masks = tuple[tuple[int, int], ...]  # numbers of the masked features and of their ``seen``
+
+
+class Frame(NamedTuple):
+    """Units 2^e and origins, in units, of all features."""
+
+    exponents: tuple[int | None, ...]
+    origins: tuple[int, ...]
+
+    def taken(self, numbers: Sequence[int]) -> Frame:
+        """The frame of some features; n_features stands for one that is 1."""
+        exponents, origins = (*self.exponents, 0), (*self.origins, 0)
+        return Frame(tuple([exponents[j] for j in numbers]), tuple([origins[j] for j in numbers]))
+
+
+def join(frames: Iterable[Frame]) -> Frame:
+    """The least units and the least origins."""
+    return reduce(_joined, set(frames))
+
+
+def _joined(a: Frame, b: Frame) -> Frame:
+    features = list(zip(*a, *b, strict=True))
+    pairs = [_least(*own) if own[:2] != own[2:] else own[:2] for own in features]
+    return Frame(tuple([e for e, _ in pairs]), tuple([k for _, k in pairs]))
+
+
+def _least(e: int | None, k: int, f: int | None, m: int) -> tuple[int | None, int]:
+    if e is None or f is None:
+        return (f, m) if e is None else (e, k)
+    unit = min(e, f)
+    return unit, min(k << (e - unit), m << (f - unit))
+
+
+# -- digits ------------------------------------------------------------------------------------
+
+
+def carried(digits: Int) -> Int:
+    """The same numbers in digits of their range, as few as hold all."""
+    rows, carry = [], np.zeros(digits.shape[1], dtype=np.int64)
+    for row in digits:
+        total = row + carry
+        carry = (total + _HALF) >> DIGIT_BITS
+        rows.append(total - (carry << DIGIT_BITS))
+    while carry.any():
+        total, carry = carry, (carry + _HALF) >> DIGIT_BITS
+        rows.append(total - (carry << DIGIT_BITS))
+    while len(rows) > 1 and not rows[-1].any():
+        rows.pop()
+    return np.array(rows)
+
+
+def summed(numbers: Sequence[Int]) -> Int:
+    """The sum of fewer than 2^31 numbers."""
+    if len(numbers) == 1:
+        return numbers[0]
+    total = np.zeros((max(map(len, numbers)), numbers[0].shape[1]), dtype=np.int64)
+    for digits in numbers:
+        total[: len(digits)] += digits
+    return carried(total)
+
+
+def integers(digits: Int) -> list[int]:
+    """Numbers as Python integers, in quanta."""
+    return [
+        sum(digit << DIGIT_BITS * k for k, digit in enumerate(column))
+        for column in digits.T.tolist()
+    ]
+
+
+def floats(digits: Int, bits: Int | int = 0) -> Float:
+    """Numbers times 2^bits, to a rounding or two."""
+    total = np.zeros(digits.shape[1])
+    with np.errstate(over="ignore"):
+        for k, row in enumerate(digits):
+            total += np.ldexp(row.astype(np.float64), DIGIT_BITS * k - QUANTUM_BITS + bits)
+    return total
+
+
+def packed(digits: Int) -> tuple[int, bytes]:
+    """Two's complement integers of the fewest bytes that hold all: that number, and they."""
+    words = np.empty((len(digits) + 1, digits.shape[1]), dtype="<u4")
+    carry: Any = 0
+    for k, row in enumerate(digits):
+        total = row + carry
+        words[k], carry = total & _MASK, total >> DIGIT_BITS
+    words[-1] = carry & _MASK
+    data = np.ascontiguousarray(words.T).view(np.uint8)
+    sizes = (data ^ (carry & 255).astype(np.uint8)[:, None]).max(axis=0)
+    top = int(np.flatnonzero(sizes).max(initial=0))
+    width = top + 1 + bool(sizes[top] > 127)  # the highest bit has no place for the sign
+    return width, data[:, :width].tobytes()
+
+
+def unpacked(data: memoryview, n: int, width: int) -> Int:
+    """The digits of n such integers."""
+    table = np.empty((n, -(-width // 4) * 4), dtype=np.uint8)
+    table[:, :width] = np.frombuffer(data, np.uint8, n * width).reshape(n, width)
+    table[:, width:] = np.where(table[:, width - 1 : width] > 127, 255, 0)
+    words = table.view("<u4").T.astype(np.int64)
+    words[-1] = words[-1].astype(np.int32)
+    return carried(words)
+
+
+# -- units and origins -------------------------------------------------------------------------
+
+
+def finer(layout: Layout, digits: Int, bits: Sequence[int]) -> Int:
+    """Sums in units finer by 2^bits[j]."""
+    if not any(bits):
+        return digits
+    whole, rest = np.divmod(factors_of(layout).exponents(np.array(bits)), DIGIT_BITS)
+    shifted = carried(digits << rest)
+    result = np.zeros((len(shifted) + int(whole.max()), layout.n_entries), dtype=np.int64)
+    for k in np.unique(whole).tolist():
+        own = whole == k
+        result[k : k + len(shifted), own] = shifted[:, own]
+    return carried(result)
+
+
+def moved(layout: Layout, digits: Int, deltas: Sequence[int], masks: Masks = ()) -> Int:
+    """Sums about origins that are moved by integers."""
+    if not any(deltas):
+        return digits
+    every, seen_of = factors_of(layout), dict(masks)
+    bits = max(map(abs, deltas)).bit_length() + 1
+    room = np.zeros((every.degree * bits // DIGIT_BITS + 2, layout.n_entries), dtype=np.int64)
+    values = np.ascontiguousarray(np.concatenate([digits, room]).T)
+    for j, delta in enumerate(deltas):
+        lines, parts = every.lines[j] if delta else [], _digits_of(delta)
+        if lines and j in seen_of:
+            lines = [_masked_line(layout, j, seen_of[j]), *lines[1:]]
+        for first in range(len(lines)):
+            for line in lines[:first:-1] + lines[first : first + 1]:
+                for k, part in enumerate(parts):
+                    if part:
+                        _subtract_multiples(values, line, part, k)
+    return carried(values.T)
+
+
+def _digits_of(number: int) -> list[int]:
+    """Digits of an integer: products with them fit 63 bits."""
+    parts = list[int]()
+    while number:
+        parts.append(((number + _HALF) & _MASK) - _HALF)
+        number = (number - parts[-1]) >> DIGIT_BITS
+    return parts
+
+
+def _subtract_multiples(values: Int, line: Line, factor: int, shift: int) -> None:
+    """Subtract factor·2^(32·shift)·z_j^(p−1)·R from z_j^p·R; values are (n_entries, K)."""
+    if code is not None:
+        code.subtract_multiples(values, values.shape[1], *line, factor, shift)
+        return
+    moments, below = line
+    own = values[moments]
+    own[:, shift:] -= factor * values[below, : values.shape[1] - shift]
+    for k in range(shift, own.shape[1] - 1):
+        carry = (own[:, k] + _HALF) >> DIGIT_BITS
+        own[:, k] -= carry << DIGIT_BITS
+        own[:, k + 1] += carry
+    values[moments] = own
+
+
+@lru_cache(maxsize=256)
+def _masked_line(layout: Layout, value: int, seen: int) -> Line:
+    """The moments u·R of a masked feature, and those with s in the place of u."""
+    moments, _ = factors_of(layout).lines[value][0]
+    features = factors_of(layout).features[moments].astype(np.int64)
+    degrees = factors_of(layout).degrees[moments].astype(np.int64)
+    is_seen = features == seen
+    degrees[is_seen] = 1
+    degrees[(features == value) & is_seen.any(axis=1)[:, None]] = 0
+    features[features == value] = seen
+    return Line(moments, places(layout, features, degrees))
+
+
+def reframed(layout: Layout, digits: Int, old: Frame, new: Frame, masks: Masks = ()) -> Int:
+    """Sums in a frame with units that are as fine or finer: exact."""
+    if old == new:
+        return digits
+    pairs = zip(old.exponents, new.exponents, strict=True)
+    bits = [0 if e is None or f is None else e - f for e, f in pairs]
+    origins = zip(new.origins, old.origins, bits, strict=True)
+    deltas = [k - (m << a) for k, m, a in origins]
+    return moved(layout, finer(layout, digits, bits), deltas, masks)
+
+
+def of_features(layout: Layout, digits: Int, new: Layout, numbers: Sequence[int]) -> Int:
+    """The sums of a layout of some features, by their numbers; n_features for one that is 1."""
+    factors, d = factors_of(new), layout.n_features
+    features = np.append(numbers, d)[factors.features]
+    degrees = np.where(features < d, factors.degrees, 0)
+    return carried(digits[:, places(layout, features, degrees)])
+
+
+# -- float64 sums → digits ---------------------------------------------------------------------
+
+
+def rounder(k: int) -> float:
+    """The constant that rounds to a multiple of place k, half to even, if added and subtracted."""
+    return 1.5 * ldexp(1.0, 52 + DIGIT_BITS * k - QUANTUM_BITS)
+
+
+def from_places(places_: Float) -> Int:
+    """Digits of sums of float64 digits at the places 2^(32k − 96), (K, n)."""
+    factors = 2.0 ** (QUANTUM_BITS - DIGIT_BITS * np.arange(len(places_)))[:, None]
+    return carried((places_ * factors).astype(np.int64))

@@ -1,1 +1,0 @@
-"""Exact sums of moments: their integers, and what is done with them."""
