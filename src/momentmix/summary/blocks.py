@@ -2,7 +2,9 @@
 
 Rows are gathered across calls into blocks whose sizes follow from their numbers. The first block
 sets the frame of the shard. A block whose bounds or means lie far from it is summed in a frame of
-its own, as far as its features need one. So the sums are a function of the rows in their order, not
+its own, as far as its features need one. At a *look*, after 1, 2, 4, … 256, 512, 768, … blocks, the
+frame of the last block becomes that of the following, so that drifting rows are rarely far. So the
+sums are a function of the rows in their order, not
 of how these were cut into calls, nor of the number of threads; and as everything after the float64
 sum of a block is exact, blocks may be added in any order.
 
@@ -50,6 +52,7 @@ from momentmix.tables.schema import Schema
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024
 _DOUBLING = 64  # blocks of one size before they double
+_LOOK = 256  # blocks between looks at the frame, once there are many
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt comes after it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
@@ -83,6 +86,11 @@ def block_rows(layout: Layout, number: int) -> int:
     if layout.n_entries >= _MANY_MOMENTS:
         return _LARGEST_BLOCK
     return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(number // _DOUBLING, 8))
+
+
+def _next_look(n_blocks: int) -> int:
+    """After how many blocks the frame is looked at next."""
+    return 1 << n_blocks.bit_length() if n_blocks < _LOOK else (n_blocks // _LOOK + 1) * _LOOK
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
@@ -192,6 +200,7 @@ class OpenShard:
         self.executor = host_executor(layout)
         self.n_rows = self.n_blocks = 0
         self.frame: RowFrame | None = None  # before the first block
+        self.last: RowFrame | None = None  # that of the last block, where it is another one
         self.sums = BlockSums(layout)
         self.far = dict[Frame, BlockSums]()  # sums of blocks in frames of their own
         self.folded: FramedSums | None = None
@@ -265,7 +274,8 @@ class OpenShard:
             size = self.block_size
             at_once = max(1, n_threads * _MOST_WORK // (self.layout.n_entries * size))
             of_this_size = _DOUBLING - self.n_blocks % _DOUBLING
-            n = min((len(rows) - start) // size, at_once)
+            to_a_look = _next_look(self.n_blocks) - self.n_blocks
+            n = min((len(rows) - start) // size, at_once, to_a_look)
             n = 1 if self.frame is None else n if size == _LARGEST_BLOCK else min(n, of_this_size)
             run = slice(start, start + n * size)
             w = None if weights is None else weights[run].reshape(n, size)
@@ -288,10 +298,12 @@ class OpenShard:
             self.executor.add_blocks(
                 run, weights, frame.units, self.sums, needed, n_threads, FAR, is_far
             )
-        self.count(ends, run.shape[0] * run.shape[1], len(run))
         for i in np.flatnonzero(is_far).tolist():
             w = None if weights is None else weights[i]
             self._add_far(frame, run[i], w, ends[i], far=not is_wide[i])
+        if not is_far[-1]:
+            self.last = None
+        self.count(ends, run.shape[0] * run.shape[1], len(run))
 
     def _bits(self, frame: RowFrame, ends: Float) -> float:
         """Bits of the largest monomial of rows with these bounds."""
@@ -335,7 +347,8 @@ class OpenShard:
         if not np.isfinite(values).all():
             raise _out_of_range(self.layout, self.schema, block, frame.distance(ends))
         key, sums = frame.frame, self.sums
-        if key != first.frame:
+        self.last = None if key == first.frame else frame
+        if self.last is not None:
             if key not in self.far and len(self.far) >= _MOST_FRAMES:
                 self._fold()
             sums = self.far.setdefault(key, BlockSums(self.layout))
@@ -349,7 +362,12 @@ class OpenShard:
 
     def count(self, ends: Float, n_rows: int, n_blocks: int) -> None:
         """Count rows of blocks with these bounds."""
+        look = _next_look(self.n_blocks)
         self.n_rows, self.n_blocks = self.n_rows + n_rows, self.n_blocks + n_blocks
+        if self.n_blocks >= look and self.last is not None and self.frame is not None:
+            self.far[self.frame.frame] = self.sums
+            self.frame, self.last = self.last, None
+            self.sums = self.far.pop(self.frame.frame)
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
         self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))
 
