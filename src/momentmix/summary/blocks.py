@@ -35,13 +35,13 @@ from momentmix.summary.digits import (
     QUANTUM_BITS,
     Frame,
     Masks,
-    carried,
     from_places,
     integers,
     join,
     reframed,
     rounder,
     summed,
+    trimmed,
 )
 from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
@@ -159,7 +159,8 @@ class BlockSums:
         """The sums as whole numbers."""
         self._gather()
         digits = from_places(self._all)
-        return FramedSums(frame, carried(digits[:, :-1]), integers(digits[:, -1:])[0])
+        sums = np.ascontiguousarray(trimmed(digits[:, :-1]))
+        return FramedSums(frame, sums, integers(digits[:, -1:])[0])
 
 
 def digits_needed(largest: float) -> int:
@@ -292,15 +293,21 @@ class OpenShard:
         """Add blocks: those near the frame on all threads, and each of the others alone."""
         ends = block_extremes(run, n_threads)
         is_wide = np.asarray(~frame.fits(ends).all(axis=1) | (self._bits(frame, ends) > _MOST_BITS))
-        is_far: Int = np.asarray(is_wide, dtype=np.int64)
+        is_far: Int = np.asarray(is_wide | frame.excludes(ends), dtype=np.int64)
         if not is_far.all():
             needed = self._digits_for(frame, ends[is_far == 0], run.shape[1], weights)
             self.executor.add_blocks(
                 run, weights, frame.units, self.sums, needed, n_threads, FAR, is_far
             )
-        for i in np.flatnonzero(is_far).tolist():
+        far = np.flatnonzero(is_far).tolist()
+
+        def sums_of(i: int) -> tuple[RowFrame, Float]:
             w = None if weights is None else weights[i]
-            self._add_far(frame, run[i], w, ends[i], far=not is_wide[i])
+            return self._nearest(frame, run[i], w, ends[i], far=not is_wide[i])
+
+        for i, (own, values) in zip(far, map_in_order(sums_of, far, n_threads), strict=True):
+            w = None if weights is None else weights[i : i + 1]
+            self._put_sums(frame, own, values, weight_squares(run[i : i + 1], w))
         if not is_far[-1]:
             self.last = None
         self.count(ends, run.shape[0] * run.shape[1], len(run))
@@ -323,13 +330,15 @@ class OpenShard:
         ends = block_extremes(block[None])
         if self.frame is None:
             self.frame = frame_of(block, ends[0])
-        self._add_far(self.frame, block, weights, ends[0])
+        w = None if weights is None else weights[None]
+        own, values = self._nearest(self.frame, block, weights, ends[0])
+        self._put_sums(self.frame, own, values, weight_squares(block[None], w))
         self.count(ends, len(block), 1)
 
-    def _add_far(
+    def _nearest(
         self, first: RowFrame, block: Float, weights: Float | None, ends: Float, far: bool = False
-    ) -> None:
-        """Add a block in the frame that it needs: a function of its rows and the first frame.
+    ) -> tuple[RowFrame, Float]:
+        """The frame that a block needs, a function of its rows and the first frame; sums in it.
 
         `far` says that a mean in the first frame is known to be beyond the limit.
         """
@@ -346,13 +355,17 @@ class OpenShard:
             values = self.executor.sums(block[None], w, frame.units)
         if not np.isfinite(values).all():
             raise _out_of_range(self.layout, self.schema, block, frame.distance(ends))
+        return frame, values
+
+    def _put_sums(self, first: RowFrame, frame: RowFrame, values: Float, squares: Float) -> None:
+        """Add the sums of a block in some frame."""
         key, sums = frame.frame, self.sums
         self.last = None if key == first.frame else frame
         if self.last is not None:
             if key not in self.far and len(self.far) >= _MOST_FRAMES:
                 self._fold()
             sums = self.far.setdefault(key, BlockSums(self.layout))
-        sums.add(values, weight_squares(block[None], w))
+        sums.add(values, squares)
 
     def _fold(self) -> None:
         """Put the sums in frames of their own together."""
