@@ -167,7 +167,8 @@ def fit_law(case):
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result = mm.fit(rows, number, max_components=most, random_state=seed, **options)
+        options |= {"max_components": most} if isinstance(number, str) else {}
+        result = mm.fit(rows, number, random_state=seed, **options)
     seconds = time.perf_counter() - start
     found = result.mixture.n_components
     least = float(np.min(result.reproducibility))

@@ -34,7 +34,7 @@ from sklearn.mixture import GaussianMixture
 from threadpoolctl import threadpool_limits
 
 import momentmix as mm
-from momentmix.capacity.ranks import choose_order
+from momentmix.capacity import choose_order
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em import em
 from momentmix.mixture.gaussian import m_step

@@ -16,7 +16,7 @@ GALLERY = (
     "customers", "certificate", "correlated_measurements", "survey", "missing_values",
     "sharded_fit", "groups_and_drift", "real_data", "paper_tables",
 )  # fmt: skip
-ORDER = ("index_sets", "capacity", "rows", "summary", "tensor", "mixture", "fitting")
+ORDER = ("index_sets", "capacity", "rows", "summary", "mixture", "fitting", "paper")
 
 
 def gallery_order(name):

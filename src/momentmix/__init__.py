@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     # ruff: noqa: I001
-    from momentmix.capacity.ranks import (
+    from momentmix.paper.ranks import (
         largest_rank as largest_rank,
         smallest_order as smallest_order,
     )
@@ -43,9 +43,9 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.tables.learning import schema_from as schema_from
     from momentmix.tables.opening import open_rows as open_rows
     from momentmix.tables.schema import Schema as Schema
-    from momentmix.tensor.approximate import approximate as approximate
-    from momentmix.tensor.decompose import decompose as decompose
-    from momentmix.tensor.incomplete_tensor import (
+    from momentmix.paper.approximate import approximate as approximate
+    from momentmix.paper.decompose import decompose as decompose
+    from momentmix.paper.incomplete_tensor import (
         IncompleteSymmetricTensor as IncompleteSymmetricTensor,
     )
 
@@ -53,8 +53,8 @@ _HOMES = {
     "cube.cube": ("SummaryCube",),
     "cube.summarize_by": ("summarize_by",),
     "datasets": ("example_table",),
-    "capacity.ranks": ("largest_rank", "smallest_order"),
-    "tensor.incomplete_tensor": ("IncompleteSymmetricTensor",),
+    "paper.ranks": ("largest_rank", "smallest_order"),
+    "paper.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
     "families.gaussian_block": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
@@ -73,8 +73,8 @@ _HOMES = {
     "tables.opening": ("open_rows",),
     "tables.schema": ("Schema",),
     "tables.learning": ("schema_from",),
-    "tensor.approximate": ("approximate",),
-    "tensor.decompose": ("decompose",),
+    "paper.approximate": ("approximate",),
+    "paper.decompose": ("decompose",),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = sorted([*_HOME_OF, "__version__"])

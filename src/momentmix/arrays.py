@@ -111,7 +111,11 @@ def has_mask(rows: Any) -> bool:
 def plain_array(rows: Any) -> NDArray[Any]:
     """Return `rows` as a NumPy array, with NaN where a masked array hides a number."""
     if not has_mask(rows):
-        return np.asarray(rows)
+        try:
+            return np.asarray(rows)
+        except ValueError as error:
+            text = f"lists must form a rectangular array, all rows of one length: {error}"
+            raise InputError(text) from error
     rows = np.ma.asarray(rows)  # of a list, np.asarray would forget the masks
     if rows.dtype.kind in "VMm" or not np.ma.is_masked(rows):  # fields and times: no NaN
         return np.asarray(rows.data)

@@ -25,7 +25,7 @@ except ImportError as error:
         "pip install momentmix[dask]"
     ) from None
 
-from momentmix.capacity.ranks import usual_order
+from momentmix.capacity import usual_order
 from momentmix.engines.dask_opening import open_at_random, open_collection, whole_rows
 from momentmix.engines.dask_rows import DaskRows, named
 from momentmix.engines.dask_schedule import Schedule

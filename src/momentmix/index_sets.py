@@ -153,16 +153,3 @@ def monomials_pullback(points: Array, blocks: list[Array], by_top: Array) -> Arr
             by_next[: stop - start] += outer * points[i]
         by_top = by_next
     return result
-
-
-def monomials_tangent(points: Array, tangents: Array, blocks: list[Array]) -> Array:
-    """Chain rule forward: derivative of the top degree of `monomials` along `tangents`."""
-    change = np.zeros(blocks[0].shape, np.result_type(points, tangents))
-    for a in range(1, len(blocks)):
-        block = np.empty(blocks[a].shape, change.dtype)
-        for i in range(a - 1, points.shape[0]):
-            start, stop = comb(i, a), comb(i + 1, a)
-            size = stop - start
-            block[start:stop] = change[:size] * points[i] + blocks[a - 1][:size] * tangents[i]
-        change = block
-    return change

@@ -70,6 +70,12 @@ class _BlasLimit:
         self._limits: dict[object, tuple[int, int]] = {}  # holder → its thread, number of threads
         self._initial: dict[tuple[str, int | None], int] = {}  # number by library (and thread)
 
+    def in_child(self) -> None:
+        """Forget, after a fork, the threads that the child does not have: one may hold the lock."""
+        self._lock = RLock()
+        here = get_ident()
+        self._limits = {key: limit for key, limit in self._limits.items() if limit[0] == here}
+
     @contextmanager
     def at(self, n_threads: int) -> Iterator[None]:
         """Limit the number of BLAS threads inside a ``with`` block."""
@@ -98,6 +104,8 @@ class _BlasLimit:
 
 
 _BLAS = _BlasLimit()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_BLAS.in_child)
 
 
 @contextmanager

@@ -185,6 +185,46 @@ def test_a_fork_goes_on_by_itself(tmp_path):
     assert (tmp_path / "parent").read_bytes() == expected
 
 
+FIT_AND_FORK = """
+import os, signal, sys, threading
+import numpy as np
+import momentmix as mm
+
+rows = np.random.default_rng(0).standard_normal((60, 3))
+
+def fit():
+    mm.fit(rows, 2, random_state=0, n_threads=2).certificate
+
+def fit_on():
+    while not statuses[30:] and not any(statuses):
+        fit()
+
+fit()
+statuses, threads = [], [threading.Thread(target=fit_on, daemon=True) for _ in range(3)]
+for thread in threads:
+    thread.start()
+while not statuses[30:] and not any(statuses):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)  # ends a child that hangs
+        try:
+            fit()
+        except BaseException:
+            os._exit(1)
+        os._exit(0)
+    statuses.append(os.waitpid(child, 0)[1])
+for thread in threads:
+    thread.join()
+sys.exit(any(statuses))
+"""
+
+
+def test_a_child_fits_that_was_forked_while_other_threads_fit():
+    command = [sys.executable, "-W", "ignore", "-c", FIT_AND_FORK]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
 def send_twins(connection, files):
     connection.send([MomentSummary.from_bytes(data) for data in files])
     connection.close()

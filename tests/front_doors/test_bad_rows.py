@@ -9,6 +9,7 @@ import pytest
 from scipy import sparse
 
 import momentmix as mm
+from momentmix.errors import InputError
 
 GOOD = np.random.default_rng(0).standard_normal((60, 3))
 PLACE = r"row 7, column 1"
@@ -48,7 +49,7 @@ DEFECTS = {  # numbers, how they spoil the rows, what the message says
         lambda t: np.ma.masked_where(np.isnan(at(np.nan)), GOOD.astype(t)),
         PLACE + r" is NaN",
     ),
-    "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular|inhomogeneous|sequence"),
+    "ragged": ([list], lambda t: [[1.0, 2.0, 3.0], [1.0]], r"rectangular"),
     "nothing": ([None], lambda t: None, r"real numbers|2D array|NoneType|dimension"),
     "a name": ([str], lambda t: "rows.csv", r"real numbers|convert string|does not exist"),
 }
@@ -164,3 +165,17 @@ def test_a_fit_that_fails_leaves_the_estimator_as_it_was():
     model.n_components = 4
     check_refused(model, lambda: model.fit(GOOD[:3]), "needs at least that many rows")
     assert model.predict(GOOD[:2]).tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("shapes", [[3, 4], [(3, 2), (4, 2)], [(3, 2), (3, 4)]])
+def test_arrays_of_unequal_lengths_are_no_table(shapes):
+    ragged = [np.zeros(shape) for shape in shapes]
+    for call in (
+        lambda: mm.fit(ragged, 1),
+        lambda: mm.MomentGaussianMixture().fit(ragged),
+        lambda: mm.MomentGaussianMixture().partial_fit(ragged),
+        lambda: mm.MomentMixture().fit(ragged),
+        lambda: estimator().mixture_.predict(ragged),
+    ):
+        with pytest.raises(InputError, match="rectangular"):
+            call()

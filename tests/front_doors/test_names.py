@@ -16,7 +16,7 @@ OTHERS = {
 }  # fmt: skip
 
 
-# As decided, with what later work takes away: DiagonalMixture, method and remedies.
+# As decided, with what later work takes away: DiagonalMixture and remedies.
 PUBLIC = {
     "fit", "FitResult", "summarize", "open_rows", "Mixture", "DiagonalMixture", "Schema",
     "schema_from", "GaussianBlock", "BernoulliBlock", "CategoricalBlock", "PoissonBlock",
@@ -30,7 +30,7 @@ KEYWORDS = {
     "background": "auto", "sample_weight": None, "max_components": 20, "start": None,
     "max_passes": 100, "random_state": None, "n_threads": None, "progress": None, "columns": None,
     "exclude": None, "na_values": None, "delimiter": None, "decimal": ".", "header": None,
-    "method": "robust", "remedies": None,
+    "remedies": None,
 }  # fmt: skip
 
 
@@ -45,7 +45,8 @@ def test_public_names_and_keywords_of_fit_are_those_decided():
 @pytest.mark.parametrize(
     ("keyword", "hint"),
     [
-        ("order", "mm.summarize"), ("refine", "summarize the rows"), ("constraint", "blocks"),
+        ("method", "momentmix.paper.fit"), ("order", "mm.summarize"),
+        ("refine", "summarize the rows"), ("constraint", "blocks"),
         ("thorough", "random_state"), ("n_component", "n_components"), ("magic", "magic"),
         ("device", "a tensor of torch"),
     ],

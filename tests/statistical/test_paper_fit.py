@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 import momentmix as mm
+from momentmix import paper
 from momentmix.errors import CapacityError, InputError, InputTypeError
-from momentmix.fitting.paper import fit_by_paper
 from momentmix.mixture.matching import clustering_accuracy, match_components
-from momentmix.reproduce.experiments import law_of_section_6
+from momentmix.paper.experiments import law_of_section_6
 
 
 def fit_errors(n_rows, seeds):
@@ -15,7 +15,7 @@ def fit_errors(n_rows, seeds):
     for seed in seeds:
         truth = law_of_section_6(np.random.default_rng(seed), 10, 3, 3.0)
         rows, _ = truth.sample(n_rows, random_state=seed)
-        mixture = fit_by_paper(rows, 3, 4, 0).mixture
+        mixture = paper.fit(rows, 3, 4, random_state=0).mixture
         match = match_components(truth, mixture)
         found.append(np.linalg.norm(mixture.means[match] - truth.means))
     return np.median(found)
@@ -35,7 +35,7 @@ def test_well_separated_components_are_told_apart(order):
     for seed in range(2):
         truth = law_of_section_6(np.random.default_rng(seed), 15, r, 50.0)
         rows, labels = truth.sample(5_000, random_state=seed)
-        result = fit_by_paper(rows, r, order, 0)
+        result = paper.fit(rows, r, order, random_state=0)
         assert clustering_accuracy(labels, result.mixture.predict(rows)) > 0.999
         # Negative control: labels of shuffled rows are no better than chance.
         shuffled = np.random.default_rng(0).permutation(labels)
@@ -44,7 +44,7 @@ def test_well_separated_components_are_told_apart(order):
 
 def test_one_component_is_mean_and_variance():
     rows = np.random.default_rng(0).standard_normal((100, 2)) * [1, 3] + [5, -5]
-    mixture = mm.fit(rows, 1, method="paper").mixture
+    mixture = paper.fit(rows, 1).mixture
     np.testing.assert_allclose(mixture.means[0], rows.mean(axis=0))
     np.testing.assert_allclose(mixture.variances[0], rows.var(axis=0))
 
@@ -62,4 +62,4 @@ def test_one_component_is_mean_and_variance():
 )
 def test_bad_requests_are_refused(rows, arguments, error, message):
     with pytest.raises(error, match=message):
-        fit_by_paper(rows, **arguments)
+        paper.fit(rows, **arguments)

@@ -12,7 +12,7 @@ from sklearn.datasets import load_breast_cancer, load_wine
 from sklearn.mixture import GaussianMixture
 
 import momentmix as mm
-from momentmix.capacity.ranks import choose_order
+from momentmix.capacity import choose_order
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import objectives, run_batch
 from momentmix.fitting.inference.over_identification import check_conditions

@@ -10,6 +10,8 @@ import re
 import tokenize
 from pathlib import Path
 
+from unit.test_import_order import HEIGHTS, MODULES, height
+
 import momentmix
 
 SOURCE = Path(momentmix.__file__).parent
@@ -35,7 +37,11 @@ NOT_NEEDED = {
     "tab:max ranks": "values of rmax for m = 3 … 7; test_capacity.py compares them with max-r",
     "thm:gaussian approx": "an error bound; nothing is computed from it",
 }
-OTHER_SECTIONS = {"eq:randomF"}  # section 6, in reproduce/
+OTHER_SECTIONS = {"eq:randomF"}  # section 6, in paper/experiments.py
+FIRST_SECTIONS = """
+eq:tensorF; incomplete_tensor; moment-structure; index-set; high-tensor-moment;
+high-incomplete-decomp; tensor:norm:HS; gene_poly; sc:pre
+"""
 
 AT_THE_END = re.compile(r"^#(?: .*\S)?  (\S.*)$")
 IN_DOCSTRING = re.compile(r"\(paper: ([^)]*)\)")
@@ -72,6 +78,18 @@ def test_labels_in_the_source_are_those_of_the_paper():
     found = labels_in_the_source()
     assert set(implemented()) - found == set()
     assert found - set(implemented()) - set(NOT_NEEDED) - OTHER_SECTIONS == set()
+
+
+def test_labels_of_sections_3_to_5_are_found_in_the_package_of_the_paper():
+    """By grep, in paper/ and the modules that it may import."""
+    below = [path for name, path in MODULES.items() if name and height(name) <= HEIGHTS["paper"]]
+    text = "\n".join(path.read_text("utf-8") for path in below)
+    first = {label.strip() for label in FIRST_SECTIONS.replace("\n", " ").split(";")}
+    labels = {*implemented(), *NOT_NEEDED} - first
+    assert len(labels) == 49
+    sections = {label for label in labels if label.startswith(("sc:", "tab:"))}
+    assert {label for label in labels - sections if label not in text} == set()
+    assert "eq:no such label" not in text
 
 
 def test_labels_are_read_from_comments_and_docstrings_only():

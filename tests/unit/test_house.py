@@ -19,7 +19,7 @@ def test_the_papers_tables_are_loaded_only_to_make_them(arguments):
     code = (
         "import sys\nfrom momentmix.cli import cli\n"
         f"cli({arguments}, standalone_mode=False)\n"
-        "print([name for name in sys.modules if name.startswith('momentmix.reproduce')])"
+        "print([name for name in sys.modules if name == 'momentmix.paper.reproduce'])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

@@ -42,13 +42,10 @@ _INSTEAD = {
     "sample": "in Python, Mixture.sample draws rows",
     "plot": "report draws pictures; in Python, momentmix.displays",
     "plan": "in Python, smallest_order says which order identifies a number of components",
-    "--method": 'in Python, fit(method="paper")',
+    "--method": "in Python, momentmix.paper.fit is Algorithm 5.1",
     "--order": "summarize --order, and fit the summary",
     "--refine": "summarize, and fit the summary: that is a fit from moments alone",
     "--remedies": 'in Python, mm.fit(..., remedies="try") tries what the findings suggest',
-    "--numeric-only": "choose columns with --columns or --exclude",
-    "--thousands": "remove the marks from the file, or read it with pandas",
-    "--by-name": "leave out the copy",
     "--checkpoint": "summarize each file, and merge the summaries",
     "--rows": "predict --density writes the log-density of each row",
     "--before": "compare prints the changes",
@@ -122,8 +119,13 @@ def _show_misuse(error: click.ClickException) -> None:
         say(*usage, f"Try '{context.command_path} --help' for help.", "", err=True)
     text = text.replace("\n\t", " ")  # between the choices that click lists
     unknown = re.match(r"No such (?:command|option):? '?([\w-]+)", text)
-    if unknown and unknown[1] in _INSTEAD:
-        text = f"{unknown[1]} is gone. Instead: {_INSTEAD[unknown[1]]}."
+    if unknown:
+        from momentmix.tables.opening import INSTEAD
+
+        gone = {f"--{name.replace('_', '-')}": cure for name, cure in INSTEAD.items()}
+        gone |= {name: f"Instead: {cure}." for name, cure in _INSTEAD.items()}
+        if unknown[1] in gone:
+            text = f"{unknown[1]} is gone. {gone[unknown[1]]}"
     say("Error: " + text, err=True)
 
 

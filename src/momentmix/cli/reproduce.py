@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -16,29 +17,20 @@ from momentmix.cli.output import Target, say, say_json
     "table",
     type=click.Choice(["decomposition", "approximation", "gaussian", "stability", "recovery"]),
 )
-@click.option("--rows", multiple=True, help="Rows to run, as d,m or d,m,ε; repeatable.")
+@click.option(
+    "--rows",
+    multiple=True,
+    help="Lines to run, as d,m or d,m,ε; repeatable. For gaussian also the rows of data at most, "
+    "as 1e7; 1e6 by default.",
+)
 @click.option("--instances", type=click.IntRange(min=1), help="Random instances for each row.")
 @seed_option
-@click.option(
-    "--samples",
-    type=click.IntRange(min=2),
-    default=10_000,
-    help="Rows of data for each mixture (gaussian).",
-)
-@click.option(
-    "--means",
-    type=click.Choice(["large", "unit"]),
-    default="large",
-    help="Law of the means (gaussian): 50·N(0, I) or N(0, I).",
-)
 @output_options("Also write all figures to this file (JSON).")
 def reproduce_command(
     table: str,
     rows: tuple[str, ...],
     instances: int | None,
     seed: int,
-    samples: int,
-    means: str,
     target: Target,
 ) -> None:
     """Run an experiment of the paper and print its figures beside those of the paper.
@@ -47,12 +39,16 @@ def reproduce_command(
     (stability); parameters from exact moments (recovery).
     """
     from momentmix.json_fields import format_strict
-    from momentmix.reproduce.tables import TABLES, RunOptions, format_row
+    from momentmix.paper.reproduce import TABLES, RunOptions, format_row
 
     if target.path is not None:
         target.check((), "give a file to --output; --json prints the figures.")
     experiment = TABLES[table]
-    options = RunOptions(instances, seed, samples, 50.0 if means == "large" else 1.0)
+    most_rows = 10**6
+    if table == "gaussian":
+        most_rows = max((_row_count(text) for text in rows if "," not in text), default=most_rows)
+        rows = tuple(text for text in rows if "," in text)
+    options = RunOptions(instances, seed, most_rows)
     chosen = _choose_rows(experiment.rows(), rows)
     if not target.as_json:
         say(experiment.title, format_row(experiment, None))
@@ -68,6 +64,14 @@ def reproduce_command(
         atomic_write(target.path, (format_strict(document, indent=1) + "\n").encode("ascii"))
     if target.as_json:
         say_json(document)
+
+
+def _row_count(text: str) -> int:
+    """A number of rows of data, as 1e6."""
+    with suppress(ValueError, OverflowError):
+        if (count := int(float(text))) >= 10**4:
+            return count
+    raise click.BadParameter(f"expected d,m or a number of rows from 1e4 on; got {text!r}.")
 
 
 def _choose_rows(rows: list[dict[str, Any]], texts: tuple[str, ...]) -> list[dict[str, Any]]:

@@ -64,7 +64,7 @@ def summarize_command(
     summaries that merge, fit, compare and track read. Keys are names of columns or of folders
     (region=EU/), or year, quarter, month, week, day or hour of a column of dates.
     """
-    from momentmix.capacity.ranks import usual_order
+    from momentmix.capacity import usual_order
     from momentmix.cli.cubes import names_cube
 
     output = target.check(inputs, BINARY)
@@ -95,7 +95,7 @@ def _summary(
     read_options: ReadOptions,
     target: Target,
 ) -> tuple[TableRows, MomentSummary]:
-    from momentmix.capacity.ranks import usual_order
+    from momentmix.capacity import usual_order
     from momentmix.summary.parts import shards_of, summarize_parts
     from momentmix.tables.learning import learn
 

@@ -75,9 +75,17 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     def __getitem__(self, key: Any) -> MomentSummary:
         key = key if isinstance(key, tuple) else (key,)
+        if len(key) != len(self.key_names):
+            raise KeyError(key)
         key = tuple(_dated(value, self._example(k)) for k, value in enumerate(key))
         group = self._groups[key]
         return MomentSummary.from_bytes(group) if isinstance(group, bytes) else group
+
+    def __contains__(self, key: object) -> bool:
+        try:
+            return super().__contains__(key)
+        except InputError:  # a text that is no date
+            return False
 
     def __iter__(self) -> Iterator[GroupKey]:
         return iter(self._groups)

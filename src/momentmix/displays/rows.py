@@ -16,25 +16,19 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import schema_of
 from momentmix.summary.summary import MomentSummary, read_in
 from momentmix.tables.encoding import Encoded
-from momentmix.tables.learning import encoded_blocks, rows_to_predict
+from momentmix.tables.learning import rows_to_predict
 from momentmix.tables.names import match_names
 from momentmix.tables.schema import Schema, joined
-from momentmix.tables.table_rows import TableRows
 
 _FITTED_TO = "Give the data that it was fitted to, or a summary of them."
 MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 
 
-def opened(mixture: Mixture, data: Any) -> TableRows:
-    """Open rows with the columns of the mixture."""
-    return rows_to_predict(Schema(mixture.columns), data, "the model")
-
-
-def encoded_rows(mixture: Mixture, rows: TableRows) -> Iterator[Encoded]:
-    """Yield opened rows as features; levels that the model does not have are left out."""
-    if mixture.schema is not None or rows.missing == "mar":  # numbers with gaps, too
-        return encoded_blocks(Schema(mixture.columns), rows, "the model", "missing")
-    return (Encoded(block, None) for block in rows.blocks())
+def encoded_rows(mixture: Mixture, data: Any) -> Iterator[Encoded]:
+    """Yield rows as features; levels that the model does not have are left out."""
+    rows = rows_to_predict(Schema(mixture.columns), data, "the model", "missing")
+    blocks = rows.placed_blocks(unseen="missing")
+    return (block.encoded for _, block in blocks if len(block.features))
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
@@ -62,17 +56,14 @@ def shown_rows(mixture: Mixture, data: Any, most: int = MOST_ROWS) -> tuple[Floa
     Values, of shape (n_rows, n_columns), are numbers after their transform, counts, or codes of
     levels; NaN where a cell is missing or holds a level that the mixture does not have.
     """
-    schema, rows = mixture.schema, opened(mixture, data)
-    if schema is None:
-        table = thinned(rows.blocks(), most)
-        return table, Encoded(table, None)
+    schema = Schema(mixture.columns)
 
     def with_gaps(encoded: Encoded) -> Float:
         features, left_out = encoded
         gaps = np.zeros((len(features), schema.n_columns)) if left_out is None else left_out
         return np.hstack([features, gaps.astype(np.float64)])
 
-    table = thinned(map(with_gaps, encoded_rows(mixture, rows)), most)
+    table = thinned(map(with_gaps, encoded_rows(mixture, data)), most)
     features, left_out = np.hsplit(table, [schema.n_features])
     parts = np.hsplit(features, np.cumsum([column.n_features for column in schema.columns])[:-1])
     values = np.stack(list(map(_values, schema.columns, parts)), axis=1)

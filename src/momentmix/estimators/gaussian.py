@@ -9,7 +9,7 @@ from sklearn.utils.validation import check_array, validate_data
 
 from momentmix._typing import Float
 from momentmix.arrays import is_tensor
-from momentmix.capacity.ranks import choose_order
+from momentmix.capacity import choose_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
 from momentmix.fitting.api import FitOptions, begin_fit
@@ -19,7 +19,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows, with_weights
-from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values
+from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values, ordered_weights
 
 
 class MomentGaussianMixture(MixtureMethods):
@@ -44,8 +44,6 @@ class MomentGaussianMixture(MixtureMethods):
     missing : {"error", "mar"}, default="error"
         What missing cells (NaN) get: an error, or the likelihood is that of the seen cells, which
         are missing at random, as in `momentmix.fit`.
-    method : {"robust", "paper"}, default="robust"
-        "paper" is Algorithm 5.1 of the paper, see `fit`.
     background : bool or "auto", default=False
         Whether a fixed wide density takes rows that belong to no group, with label −1, as in
         `momentmix.fit`. False, as in scikit-learn: rows far from all others are part of the groups,
@@ -89,7 +87,7 @@ class MomentGaussianMixture(MixtureMethods):
         Whether the fit can be trusted, and why not: ``certificate_.verdict`` is "passed",
         "useful", "not passed" or "untested". Computed when it is asked for.
     standard_errors_ : StandardErrors or None
-        Of weights, means and variances; None for method="paper". Computed when asked for.
+        Of weights, means and variances; Computed when asked for.
     summary_ : MomentSummary
         Of the rows seen; a row of whole weight 3 counts as three rows after `fit`.
     mixture_ : Mixture
@@ -118,7 +116,6 @@ class MomentGaussianMixture(MixtureMethods):
         max_components: int = 20,
         covariance_type: Literal["diag", "full"] = "diag",
         missing: Literal["error", "mar"] = "error",
-        method: Literal["robust", "paper"] = "robust",
         background: bool | Literal["auto"] = False,
         max_passes: int = 100,
         start: Any = None,
@@ -141,13 +138,14 @@ class MomentGaussianMixture(MixtureMethods):
         y : None
             Not used.
         sample_weight : array of shape (n_samples,), optional
-            Whole numbers stand for repeated rows; others are relative, as in `momentmix.fit`.
+            As in `momentmix.fit`: whole numbers stand for repeated rows, others are relative.
 
         Returns
         -------
         MomentGaussianMixture
             This estimator.
         """
+        sample_weight = ordered_weights(sample_weight, X)
         data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
         if self._has_gaps:
             return self._fit_to(data.rows, self._forget(), sample_weight)
@@ -183,6 +181,7 @@ class MomentGaussianMixture(MixtureMethods):
         sample_weight : array of shape (n_samples,), optional
             Frequencies.
         """
+        sample_weight = ordered_weights(sample_weight, X)
         first = "summary_" not in self.__dict__
         data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
         summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_
@@ -237,11 +236,8 @@ class MomentGaussianMixture(MixtureMethods):
                     'covariance_type="diag".'
                 )
             blocks = known_blocks([list(range(n_features))], n_features, self._names())
-        order = choose_order(n_features, self.n_components, method=self.method, blocks=blocks)
-        squared_order = max(order - 2, 0) if self.method == "paper" else None
-        return MomentSummary(
-            n_features, order, self._names(), squared_order, n_threads=self.n_threads
-        )
+        order = choose_order(n_features, self.n_components, blocks=blocks)
+        return MomentSummary(n_features, order, self._names(), n_threads=self.n_threads)
 
     def _is_full(self) -> bool:
         if self.covariance_type not in ("diag", "full"):
@@ -261,7 +257,7 @@ class MomentGaussianMixture(MixtureMethods):
             data, families = dict(zip(names, data.T, strict=True)), dict.fromkeys(names, "gaussian")
             reading = Reading(columns=list(names))
         options = FitOptions(
-            method=self.method, blocks=self.covariance_type, sample_weight=sample_weight,
+            blocks=self.covariance_type, sample_weight=sample_weight,
             families=families, missing=self.missing, reading=reading,
             **self._fit_options(previous),
         )  # fmt: skip

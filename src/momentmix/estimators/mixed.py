@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from momentmix.arrays import is_tensor, to_numpy
+from momentmix.arrays import is_tensor, plain_array, to_numpy
 from momentmix.errors import InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
 from momentmix.fitting.api import FitOptions, begin_fit
@@ -21,6 +21,7 @@ from momentmix.tables.formats.memory import frame_labels, frame_names, is_frame,
 from momentmix.tables.learning import Families
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.table_rows import Missing, keeps_gaps
+from momentmix.tables.validation import ordered_weights
 
 
 class MomentMixture(MixtureMethods):
@@ -121,10 +122,11 @@ class MomentMixture(MixtureMethods):
         y : None
             Not used.
         sample_weight : array of shape (n_samples,), optional
-            Whole numbers stand for repeated rows; others are relative, as in `momentmix.fit`.
+            As in `momentmix.fit`: whole numbers stand for repeated rows, others are relative.
         """
         table = self._checked(X, reset=True)
-        return self._fit_to(table, self._forget(), sample_weight)
+        weights = ordered_weights(sample_weight, X)
+        return self._fit_to(table, self._forget(), weights)
 
     @keeps_state
     def partial_fit(self, X: Any, y: Any = None) -> MomentMixture:
@@ -168,6 +170,7 @@ class MomentMixture(MixtureMethods):
         if is_tensor(X):
             X = to_numpy(X)
         if not isinstance(X, Mapping) and not is_frame(X):
+            X = plain_array(X) if isinstance(X, list | tuple) else X
             rows = validate_data(
                 self, X, reset=reset, dtype=None, ensure_all_finite=False,
                 ensure_min_samples=fewest if reset else 1,

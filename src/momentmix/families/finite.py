@@ -15,7 +15,6 @@ cells are missing at random: its probability is then that of all rows, and no pa
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -23,6 +22,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.families.law import PSEUDO_ROWS, Law, Prior, padded
+from momentmix.lazy import lazy_property
 
 LEAST_PROBABILITY = 1e-9  # of an outcome within a component: its logarithm stays finite
 _MANY = 100  # levels, of which a table of outcomes and features for each component takes memory
@@ -54,12 +54,12 @@ class Finite(Law):
             points = np.vstack([np.zeros(len(features)), seen])
         return cls(features, _tuples(points), has_gaps, at_random)
 
-    @cached_property
+    @lazy_property
     def _table(self) -> Float:
         """The points as an array: of a thousand levels, making one takes longer than its use."""
         return np.array(self.points)
 
-    @cached_property
+    @lazy_property
     def inverse(self) -> Float:
         """V⁻¹."""
         x = self._table
@@ -68,7 +68,7 @@ class Finite(Law):
     def __reduce__(self) -> tuple[type[Finite], tuple[object, ...]]:
         return Finite, (self.features, self.points, self.has_gaps, self.at_random)
 
-    @cached_property
+    @lazy_property
     def by_mean(self) -> Float:
         """∂P / ∂μ, (k, k + 1), of means that are parameters."""
         free = np.arange(len(self.features)) < len(self.features) - self.at_random
@@ -100,7 +100,7 @@ class Finite(Law):
         k = len(self.features)
         return _row_times(means, self.inverse[..., :k, :]) + self.inverse[..., k, :]
 
-    @cached_property
+    @lazy_property
     def overall(self) -> Float:
         """Probabilities of standardized features over all rows, whose means are 0."""
         p = np.maximum(self.probabilities(np.zeros(len(self.features))), LEAST_PROBABILITY)

@@ -180,12 +180,25 @@ FITS: dict[str, Entry] = {
     ),
     # -- missing cells
     "shared-gaps": Entry(
-        lambda f: "gaps depend on gaps or values of other columns within components: {pairs}."
-        if "pairs" in f.numbers else
-        "{columns} have gaps in the same rows as another of them; the model takes gaps of "
-        "different columns for independent within components.",
-        "See why cells of {columns} are missing together.",
-        "The model takes gaps of different columns for independent, and these are not.",
+        "cells are not missing by the component alone, since gaps depend on gaps or values of "
+        "other columns within components: {pairs}; weights and means are biased, or the components "
+        "themselves are wrong.",
+        "See why cells of {columns} are missing, and fit them as missing at random.",
+        "The model takes gaps of a column for independent of all others within a group, and these "
+        "are not.",
+    ),
+    "missing-groups": Entry(
+        "{components} {n:differs|differ} from the others in nothing but missing cells: the "
+        "observed values are those of a mixture of the others, as where a page was skipped.",
+        "Do not take {components} for {n:a group|groups}: fit the cells as missing at random.",
+        "{components} {n:has|have} other missing cells, and the same values.",
+    ),
+    "selected-values": Entry(
+        "observed cells of {columns} are skewed within components, as where a cell is missing "
+        "because of its own value; means and weights are then biased, and no other way to treat "
+        "missing cells cures it.",
+        "See whether large or small values of {columns} are the ones that are missing.",
+        "Then the averages of the cells that are there are not those of all.",
     ),
     "dropped-differ": Entry(
         "rows with missing cells were left out, and their means differ from those of rows that "
@@ -260,6 +273,27 @@ FITS: dict[str, Entry] = {
         "not supported: {reason}",
         "Do not rely on the number of groups.",
         "Fewer groups, or others, describe the data as well.",
+    ),
+    "not-reproduced": Entry(
+        "not reproduced: {reason}",
+        "Do not take {components} for groups of their own.",
+        "Halves of the rows do not give {n:it|them}.",
+    ),
+    "not-described": Entry(
+        "not described: {reason}",
+        "Look at the columns where the thin line leaves the gray.",
+        "The model is far from the distribution of the rows.",
+    ),
+    "not-converged": Entry(
+        "not converged after {max_passes} {max_passes:pass|passes} of EM over the rows.",
+        "Allow more passes over the rows.",
+        "The fit was stopped before it came to rest.",
+    ),
+    "better-number": Entry(
+        "far better with another number: {better} {better:component has|components have} a BIC "
+        "lower by {gain:,.0f}, {nats:.2g} nats a row.",
+        "Try {better} {better:group|groups}.",
+        "Another number of groups describes the rows far better.",
     ),
     "nothing-to-test": Entry(
         "nothing to test: there are no more moment conditions than parameters.",

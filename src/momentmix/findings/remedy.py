@@ -80,3 +80,12 @@ def is_plain(value: Any) -> bool:
     if isinstance(value, list | tuple):
         return all(map(is_plain, value))
     return value is None or isinstance(value, str | int | float)
+
+
+def plain(value: Any) -> Any:
+    """A value with lists and numbers of Python in place of those of NumPy and pandas."""
+    if isinstance(value, dict):
+        return {plain(key): plain(x) for key, x in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(map(plain, value))
+    return value.tolist() if hasattr(value, "tolist") else value

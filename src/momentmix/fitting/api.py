@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
+from momentmix.findings.remedy import plain
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -23,23 +24,25 @@ from momentmix.fitting.data import (
     table_of,
 )
 from momentmix.fitting.em.starts import Start
-from momentmix.fitting.paper import fit_by_paper
 from momentmix.fitting.remedies import dict_of, with_remedies
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, path_list
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
-from momentmix.wording import did_you_mean
+from momentmix.tables.validation import ordered_weights
+from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
 
 Auto = Literal["auto"]
 Number = int | Literal["auto", "bic"]
 
 _INSTEAD = {
+    "method": "momentmix.paper.fit is Algorithm 5.1 of the paper.",
     "order": "Summarize the rows, mm.summarize(data, order=4), and fit the summary.",
     "refine": "To fit moments alone, summarize the rows, and fit the summary.",
     "variance_floor": "A prior keeps variances away from zero.",
@@ -55,7 +58,6 @@ class FitOptions:
     """Keywords of `fit`; those that say how a table is read are one, `reading`."""
 
     n_components: Number = "auto"
-    method: Literal["robust", "paper"] = "robust"
     blocks: AskedBlocks = None
     families: Families = None
     missing: Missing = "error"
@@ -74,7 +76,6 @@ def fit(
     data: Any,
     n_components: Number = "auto",
     *,
-    method: Literal["robust", "paper"] = "robust",
     blocks: AskedBlocks = None,
     families: Families = None,
     missing: Missing = "error",
@@ -97,6 +98,8 @@ def fit(
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
 
+    An option that would have no effect, such as `max_passes` with a summary, is an error.
+
     Parameters
     ----------
     data : array of shape (n_rows, n_features), data frame, path, source or MomentSummary
@@ -113,9 +116,6 @@ def fit(
         a larger number has a lower BIC. "bic" with rows: the number of least BIC, for densities.
         From a summary, both: the smallest number whose moments the test accepts, else the elbow of
         the effect size. `FitResult.tried` lists what was tried.
-    method : {"robust", "paper"}
-        "paper" is Algorithm 5.1 of the paper, which on samples puts many variances at zero; they
-        are raised to a tenth of the variance within components.
     blocks : None, "auto", "diag", "full" or list of lists of int or str
         Columns that may be correlated within components, by number or name; columns that are not
         named are blocks of their own. "diag": diagonal covariances. "auto" joins columns where it
@@ -138,16 +138,17 @@ def fit(
     missing : {"error", "mar", "model", "drop"}, default="error"
         Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
         likelihood is that of the seen cells, for which rows are needed. "model": by the component,
-        which has a probability that a cell is seen. "drop": by chance alone; their rows are left
-        out. Nothing is imputed. A `Schema` with missing cells means "model", unless another keyword
-        is given.
+        which has a probability that a cell is seen; the certificate tests it. "drop": by chance
+        alone; their rows are left out. Nothing is imputed. A `Schema` with missing cells means
+        "model", unless another keyword is given.
     background : bool or "auto", default="auto"
         Whether a fixed wide density takes rows that belong to no group, with label −1 and a share
         that is estimated (`Mixture.background_weight`). The groups are fitted without rows that lie
         far from all others; a finding lists these. "auto": where there are such rows. False: they
         are part of the groups. True needs rows, and "auto" has no effect on a summary.
     sample_weight : array of shape (n_rows,), optional
-        A weight for each row. Whole numbers stand for repeated rows. Other weights are relative, as
+        A weight for each row; a pandas Series goes by the labels of a frame, and differing labels
+        are an error. Whole numbers stand for repeated rows. Other weights are relative, as
         those of a survey: a multiple of all of them means the same, and BIC counts fewer rows the
         more they differ. Standard errors allow for weights that depend on the rows. Rows of weight
         0 are left out. A summary holds the weights of its rows already.
@@ -188,10 +189,13 @@ def fit(
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
-    given = locals()
+    as_given = {"data", "sample_weight", "start"}
+    given = {name: x if name in as_given else plain(x) for name, x in locals().items()}
     for name in others:
         hint = _INSTEAD.get(name) or did_you_mean(name, signature(fit).parameters).strip()
         raise InputTypeError(f"fit has no keyword {name!r}. {hint}".rstrip())
+    given["sample_weight"] = ordered_weights(sample_weight, data)
+    _check_used(_changed(given) | {"remedies": remedies}, data)
     if remedies is not None:
         own = partial(fit, progress=progress, n_threads=n_threads)
         with step("Fitting", _asked(progress)):
@@ -202,6 +206,21 @@ def fit(
     with step("Fitting", _asked(progress)):
         result = begin_fit(data, chosen).finish()
     return replace(result, options=_known(_changed(given), data))
+
+
+def _check_used(options: dict[str, Any], data: Any) -> None:
+    """Raise where an option was given that would have no effect."""
+    unused = dict[str, str]()
+    if not isinstance(options.get("n_components", "auto"), str):
+        unused["max_components"] = f"is for {option(n_components='auto')}"
+    if isinstance(data, MomentSummary) or is_summary_path(data):
+        unused["max_passes"] = f"is for passes over rows: leave it out, or {NEED_ROWS}"
+        unused["missing"] = "is for rows: give it when they are summarized"
+        if options.get("missing") == "mar":
+            raise InputError(NO_MAR)
+    for name, why in unused.items():
+        if options.get(name) is not None:
+            raise InputError(f"{option(**{name: ...})} {why}.")
 
 
 def _changed(given: dict[str, Any]) -> dict[str, Any]:
@@ -231,8 +250,6 @@ def _known(known: dict[str, Any], data: Any) -> dict[str, Any] | None:
 def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
     """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
     n_components, blocks = asked.n_components, asked.blocks
-    if asked.method not in ("robust", "paper"):
-        raise InputError(f'method must be "robust" or "paper"; got {asked.method!r}.')
     if not (isinstance(n_components, str) and n_components in ("auto", "bic")):
         try:
             n_components = check_count("n_components", n_components, 1)
@@ -245,28 +262,15 @@ def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
     with step("Fitting", _asked(asked.progress)):
         if is_summary_path(data):
             data = load_summaries(path_list(data))
-        word, is_paper = block_word(blocks), asked.method == "paper"
-        if is_paper and blocks is not None and word != "diag":
-            raise InputError('method="paper" has diagonal covariances only; got blocks.')
+        word = block_word(blocks)
         tell("reading rows")
         table = table_of(data, asked.families, asked.missing, asked.reading, asked.sample_weight)
         has_rows = not isinstance(table.data, StandardMoments)
-        if asked.background is True and (is_paper or not has_rows):
+        if asked.background is True and not has_rows:
             raise InputError(
-                "background=True (--background true) needs rows and the robust method: the share "
-                "of the background is estimated from the densities of the rows."
+                "background=True (--background true) needs rows: the share of the "
+                "background is estimated from the densities of the rows."
             )
-        if is_paper:
-            if asked.families is not None or asked.missing != "error" or table.schema is not None:
-                raise InputError(
-                    'method="paper" has Gaussian columns only; got families, missing cells or '
-                    "text. Choose columns of numbers with columns=."
-                )
-            if asked.start is not None:
-                raise InputError('method="paper" takes no start.')
-            known = table.data if has_rows else data
-            printed = fit_by_paper(known, n_components, random_state=asked.random_state)
-            return BegunFit(printed, lambda: printed)
         columns = () if table.schema is None else table.schema.columns
         n_threads = usable_cores()
         if asked.n_threads is not None:

@@ -119,7 +119,7 @@ class FitFacts:
         Rows of the fit, and the highest order of the moments. Rows far from all others, which a
         background takes, are not behind the moments.
     method, refine : str
-        `method` is "robust" or "paper"; `refine` is "em" or "none".
+        `method` is "robust"; `refine` is "em" or "none".
     winner : str
         The candidate that the answer came from.
     n_passes : int
@@ -162,7 +162,7 @@ class FitFacts:
         if self.certificate.passed:
             return []
         if self.remedies is None:
-            no_rows = self.refine == "none" or self.method == "paper" or NOT_COMPARED in self.notes
+            no_rows = self.refine == "none" or NOT_COMPARED in self.notes
             return [] if no_rows or self.n_rows < FEWEST_ROWS else [TO_TRY]
         return [f"{r}: {r.python}" for r in self.remedies] or [NOTHING_HELPS]
 

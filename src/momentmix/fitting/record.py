@@ -74,7 +74,7 @@ class FitRecord(FitFacts):
     ----------
     standard_errors : StandardErrors or None
     intervals : Intervals or None
-        95 %; None for method="paper".
+        95 %; None where they are not known.
     versions : dict of str
         Of momentmix, Python, NumPy and SciPy.
     command : str or None

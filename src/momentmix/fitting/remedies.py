@@ -134,7 +134,7 @@ def try_remedies(
     They are offered as changes of `offered`, the options for a table from which `data` were taken.
     Where the number of components `is_auto`, other numbers were tried on all rows already.
     """
-    if certificate.passed or options.get("method") == "paper":
+    if certificate.passed:
         return []
     rows = _sample(fit, data, options, mixture)
     if rows is None:
@@ -249,6 +249,8 @@ def _is_found(c: Certificate) -> bool:
 def merged(options: Mapping[str, Any], change: Change) -> dict[str, Any]:
     """Options with a change, in one complete call."""
     together = {**options, **change}
+    if "n_components" in change:
+        together.pop("max_components", None)
     if "families" in change:
         together["families"] = {**dict_of(options.get("families")), **change["families"]}
         given = options.get("families")
@@ -304,7 +306,6 @@ def options_of(mixture: Mixture, facts: FitFacts) -> dict[str, Any]:
     options: dict[str, Any] = {"n_components": mixture.n_components}
     options |= {"families": families} if families else {}
     options |= {"blocks": joined} if joined else {}
-    options |= {"method": "paper"} if facts.method == "paper" else {}
     if any(column.has_missing for column in mixture.columns):
         options["missing"] = "model"
     elif "missing-at-random" in findings:

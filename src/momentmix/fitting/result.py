@@ -57,7 +57,7 @@ class FitResult(FitFacts):
     moments : StandardMoments
         That the mixture was fitted to, or that began its fit.
     uncertainty : Uncertainty or None
-        Covariance of the parameters of standardized features; None for method="paper".
+        Covariance of the parameters of standardized features; None where it is not known.
     summary : MomentSummary or None
         Of the rows, from the one pass for the moments; None where no rows were given.
     schema : Schema or None
@@ -97,7 +97,7 @@ class FitResult(FitFacts):
         -------
         pandas.DataFrame
             As `Mixture.to_frame`, with standard_error and the ends of the intervals, low and high;
-            NaN where there are none, as for method="paper".
+            NaN where there are none.
         """
         if self.uncertainty is None:
             normal_quantile(level)  # raises where it is no level
@@ -162,9 +162,7 @@ class FitResult(FitFacts):
 
     def _known_uncertainty(self) -> Uncertainty:
         if self.uncertainty is None:
-            raise InputError(
-                'method="paper" gives no standard errors; use method="robust" for them.'
-            )
+            raise InputError("this fit has no standard errors.")
         return self.uncertainty
 
     def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:

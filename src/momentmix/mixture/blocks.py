@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from typing import NamedTuple
 
@@ -26,6 +25,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.law import Law
+from momentmix.lazy import lazy_property
 from momentmix.tables.names import column_label, feature_number
 
 
@@ -73,7 +73,7 @@ class Blocks:
         """Whether all features are Gaussian, and no two joined."""
         return not self.joined and not self.laws
 
-    @cached_property
+    @lazy_property
     def partition(self) -> tuple[tuple[int, ...], ...]:
         """All blocks, those of one feature included, ordered by their first features."""
         wide = [*self.joined, *(law.features for law in self.laws)]
@@ -81,7 +81,7 @@ class Blocks:
         single = [(j,) for j in range(self.n_features) if j not in inside]
         return tuple(sorted([*wide, *single]))
 
-    @cached_property
+    @lazy_property
     def block_of(self) -> Int:
         """Number of each feature's block in `partition`, of shape (d,)."""
         numbers = np.empty(self.n_features, dtype=np.int64)
@@ -89,18 +89,18 @@ class Blocks:
             numbers[list(block)] = number
         return numbers
 
-    @cached_property
+    @lazy_property
     def single(self) -> Int:
         """Gaussian features that are blocks of their own."""
         return np.intersect1d(self.gaussian, self.single_or_law)
 
-    @cached_property
+    @lazy_property
     def single_or_law(self) -> Int:
         """Features that are not joined with others."""
         inside = {j for block in self.joined for j in block}
         return np.array([j for j in range(self.n_features) if j not in inside], dtype=np.int64)
 
-    @cached_property
+    @lazy_property
     def stacks(self) -> tuple[Stack, ...]:
         """The laws by kind: one call for many columns."""
         kinds: dict[tuple[object, ...], list[tuple[Law, int]]] = {}
@@ -116,14 +116,14 @@ class Blocks:
             found.append(Stack(type(laws[0]).stacked(laws), features, own))
         return tuple(found)
 
-    @cached_property
+    @lazy_property
     def own_places(self) -> tuple[Int, ...]:
         """Places in T(z) of the statistics that each law has beside z and z²."""
         sizes = [law.n_own for law in self.laws]
         starts = self.n_features + self.n_spread + np.cumsum([0, *sizes])
         return tuple(start + np.arange(size) for start, size in zip(starts, sizes, strict=False))
 
-    @cached_property
+    @lazy_property
     def n_own(self) -> int:
         """Number of statistics that laws have beside z and z²."""
         return sum(law.n_own for law in self.laws)
@@ -139,41 +139,41 @@ class Blocks:
         last = self.n_statistics - 1
         return np.concatenate([own, self.n_features + own, self.own_places[number], [last]])
 
-    @cached_property
+    @lazy_property
     def with_law(self) -> Int:
         """Features with a law of their own."""
         return np.array([j for law in self.laws for j in law.features], dtype=np.int64)
 
-    @cached_property
+    @lazy_property
     def gaussian(self) -> Int:
         """Features without a law of their own."""
         return np.setdiff1d(np.arange(self.n_features), self.with_law)
 
-    @cached_property
+    @lazy_property
     def dependent(self) -> Int:
         """Features whose variances follow from the means."""
         pairs = [pair for law in self.laws for pair in zip(law.features, law.free, strict=True)]
         return np.array(sorted(j for j, is_free in pairs if not is_free), dtype=np.int64)
 
-    @cached_property
+    @lazy_property
     def not_free(self) -> Int:
         """Places, for one component, of means that laws fix and of variances that follow."""
         fixed = [1 + law.features[-1] for law in self.laws if law.at_random]
         return np.append(fixed, 1 + self.n_features + self.dependent).astype(np.int64)
 
-    @cached_property
+    @lazy_property
     def with_spread(self) -> tuple[tuple[int, ...], ...]:
         """Features of each block whose variances and covariances are parameters."""
         free = np.setdiff1d(self.single_or_law, self.dependent).tolist()
         return tuple(sorted([*self.joined, *((j,) for j in free)]))
 
-    @cached_property
+    @lazy_property
     def widths(self) -> Int:
         """Features of each block of `partition` that tell components apart."""
         known = {law.features: law.n_values for law in self.laws}
         return np.array([known.get(b, len(b)) for b in self.partition], dtype=np.int64)
 
-    @cached_property
+    @lazy_property
     def pairs(self) -> Int:
         """Pairs of features of one block, block by block, of shape (n_pairs, 2)."""
         pairs = [pair for block in self.joined for pair in combinations(block, 2)]
@@ -204,7 +204,7 @@ class Blocks:
         """Number of parameters of one component: the places that are free."""
         return int(self.n_places - self.not_free.size)
 
-    @cached_property
+    @lazy_property
     def place_of(self) -> dict[tuple[int, int], int]:
         """Where Σ_jk of two features of one block, or v_j = Σ_jj, is in a spread."""
         places = {(j, j): j for j in range(self.n_features)}
@@ -212,7 +212,7 @@ class Blocks:
             places[j, k] = places[k, j] = number
         return places
 
-    @cached_property
+    @lazy_property
     def places(self) -> tuple[tuple[Int, Int], ...]:
         """For each joined block its features (k,), and where its matrix is in a spread (k, k)."""
         found, start = [], self.n_features

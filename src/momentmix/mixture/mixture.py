@@ -55,9 +55,9 @@ from momentmix.mixture.tables.block_features import (
     with_floor,
 )
 from momentmix.mixture.tables.conditional import blocks_given, column_numbers
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import cut, listed, no_group, percent, plural
 
 _MOST_WEIGHTS = 8  # in a repr

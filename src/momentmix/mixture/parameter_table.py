@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.column import Level
+from momentmix.lazy import lazy_property
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import column_seen
@@ -83,22 +83,22 @@ class ParameterTable:
     errors: ColumnValues | None = None
     intervals: Intervals | None = None
 
-    @cached_property
+    @lazy_property
     def names(self) -> list[str]:
         """Names of the columns."""
         return column_names(self.mixture)
 
-    @cached_property
+    @lazy_property
     def labels(self) -> list[str]:
         """Names of the values of the columns, as ``log income``."""
         return value_names(self.mixture)
 
-    @cached_property
+    @lazy_property
     def keys(self) -> Sequence[str | int]:
         """Names of the columns, or their numbers where they have none."""
         return self.mixture.feature_names or range(self.mixture.n_columns)
 
-    @cached_property
+    @lazy_property
     def _values(self) -> ColumnValues:
         m = self.mixture
         levels = {

@@ -14,13 +14,13 @@ the eigenvectors of the rows' own R⁻¹ W R⁻ᵀ, and each λ is found by itse
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from momentmix._typing import Float, Int
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
@@ -61,7 +61,7 @@ class Structure:
         inverse = self.inverses[place]
         return np.asarray(inverse @ matrices @ inverse.T)
 
-    @cached_property
+    @lazy_property
     def inverses(self) -> list[Float]:
         """R⁻¹ of each joined block."""
         return [

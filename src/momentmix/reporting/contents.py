@@ -29,6 +29,8 @@ _SHORTCOMINGS = {  # of a fit that did not pass
     "misfit": "the data contradict the model",
     "imprecise": "the groups are not known precisely enough",
     "unsupported": "fewer groups, or others, describe the data as well",
+    "not-reproduced": "other rows do not give all of these groups",
+    "not-described": "the model is far from the distribution of the rows",
 }
 _LETTERS = 60  # of the name of the data in the title
 _LAST_DAY = 253402300799  # of the year 9999, in seconds

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from momentmix._typing import Float
-from momentmix.displays.rows import encoded_rows, matching_summary, opened, thinned
+from momentmix.displays.rows import encoded_rows, matching_summary, thinned
 from momentmix.errors import InputError
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -35,7 +35,7 @@ def gather(mixture: Mixture, data: Any) -> DataFacts:
 
     def blocks() -> Iterator[Float]:
         nonlocal n_rows
-        for features, left_out in encoded_rows(mixture, opened(mixture, data)):
+        for features, left_out in encoded_rows(mixture, data):
             n_rows += len(features)
             # Pictures are without rows that have a missing cell in a column that had none.
             yield features if left_out is None else features[~left_out.any(axis=1)]

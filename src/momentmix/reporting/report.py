@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from numbers import Integral
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
@@ -141,5 +142,5 @@ def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
             f"MomentMixture, or a Mixture; got {type(model).__name__}."
         )
-    seed = model.random_state if isinstance(model.random_state, int) else None
+    seed = int(model.random_state) if isinstance(model.random_state, Integral) else None
     return result.mixture, result.record(seed=seed)

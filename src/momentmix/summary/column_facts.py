@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from momentmix._typing import Float
 from momentmix.families.column import Column, Level
 from momentmix.families.family import named
 from momentmix.html.notebook import Markup, box, plain_table
@@ -42,18 +43,21 @@ def schema_of(summary: MomentSummary) -> Schema:
 
 def column_facts(summary: MomentSummary, most: int | None = None) -> list[ColumnFacts]:
     """Facts of each column, or of the first of them."""
-    columns = schema_of(summary).columns[:most]
-    return [_facts(summary, i, column) for i, column in enumerate(columns)]
+    columns, readings = schema_of(summary).columns[:most], None
+    if summary.n_rows:  # of all features: each of these takes a pass over them
+        readings = summary.mean, summary.deviation, summary.minimum, summary.maximum
+    return [_facts(summary.schema, readings, i, column) for i, column in enumerate(columns)]
 
 
-def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
+def _facts(
+    schema: Schema | None, readings: tuple[Float, ...] | None, number: int, column: Column
+) -> ColumnFacts:
     name = str(number) if column.name is None else column.name
     facts = ColumnFacts(name, column.family_name, column.levels)
-    if not summary.n_rows:
+    if readings is None:
         return facts
-    schema = summary.schema
     first = number if schema is None else schema.values_of(number)[0]
-    mean, seen = summary.mean, 1.0
+    (mean, deviations, minimum, maximum), seen = readings, 1.0
     if column.has_missing and schema is not None:
         seen = float(mean[schema.features_of(number)[-1]])
         facts = replace(facts, seen=seen)
@@ -62,11 +66,11 @@ def _facts(summary: MomentSummary, number: int, column: Column) -> ColumnFacts:
     if column.levels:
         others = [float(x) / seen for x in mean[first : first + column.n_values]]
         return replace(facts, shares=(max(0.0, 1.0 - sum(others)), *others))
-    low: float | None = float(summary.minimum[first])
-    high: float | None = float(summary.maximum[first])
-    center, deviation = float(mean[first]) / seen, float(summary.deviation[first])
+    low: float | None = float(minimum[first])
+    high: float | None = float(maximum[first])
+    center, deviation = float(mean[first]) / seen, float(deviations[first])
     if column.has_missing:
-        square = float(summary.squared(first, 0, 0.0, 1.0)[0]) / seen
+        square = (deviation**2 + float(mean[first]) ** 2) / seen
         deviation = float(np.sqrt(max(0.0, square - center**2)))
         # A missing cell is 0 among the features, which hides bounds on the other side of it.
         low = low + column.center if low is not None and low < 0 else None

@@ -30,7 +30,7 @@ that all maps of sums (a moved origin, other units, fewer features) are written 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate
 from math import comb, prod
 from typing import Literal, NamedTuple
@@ -40,6 +40,7 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
 from momentmix.index_sets import check_countable, colex_rank, index_sets, sets_without
+from momentmix.lazy import lazy_property
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
@@ -95,12 +96,12 @@ class Layout:
         complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
         object.__setattr__(self, "high", min(self.high, COMPLETE if complete else POWERS))
 
-    @cached_property
+    @lazy_property
     def without_high(self) -> Layout:
         """The same without high sections."""
         return replace(self, high=NO_HIGH)
 
-    @cached_property
+    @lazy_property
     def sections(self) -> tuple[Section, ...]:
         """All sections: the order of the flat vector and of the file."""
         d = self.n_features
@@ -113,7 +114,7 @@ class Layout:
         starts = accumulate((section.n_entries for section in kinds), initial=0)
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
-    @cached_property
+    @lazy_property
     def _by_kind(self) -> dict[tuple[Kind, int], Section]:
         return {(s.kind, s.size): s for s in self.sections}
 
@@ -125,7 +126,7 @@ class Layout:
         """The section of a kind and size, None where there is none."""
         return self._by_kind.get((kind, size))
 
-    @cached_property
+    @lazy_property
     def n_entries(self) -> int:
         """Number of moments."""
         return int(self.sections[-1].place.stop)
@@ -169,7 +170,7 @@ class Factors:
             self.features[section.place, : features.shape[1]] = features
             self.degrees[section.place, : features.shape[1]] = degrees
 
-    @cached_property
+    @lazy_property
     def lines(self) -> list[list[Line]]:
         """The lines of each feature, by degree from 1 on."""
         d, w = self.layout.n_features, self.features.shape[1]
@@ -189,7 +190,7 @@ class Factors:
             found.append([Line(x // w, flat[x]) for x in some])
         return found
 
-    @cached_property
+    @lazy_property
     def degree(self) -> int:
         """The highest degree of a moment."""
         return int(self.degrees.sum(axis=1).max())

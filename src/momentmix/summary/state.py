@@ -25,7 +25,7 @@ from momentmix.summary.totals import Totals
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema, joined, plain_schema
-from momentmix.tables.validation import as_weights, check_values
+from momentmix.tables.validation import as_weights, check_values, ordered_weights
 
 Names = tuple[str, ...] | None
 
@@ -84,6 +84,7 @@ def checked_rows(
     rows: Any, sample_weight: ArrayLike | None, state: State
 ) -> tuple[NDArray[Any], Float | None, Names]:
     """NumPy rows, their weights and the names that they bring, checked."""
+    sample_weight = ordered_weights(sample_weight, rows)
     if state.row_schema is not None:
         features = _features(rows, state.row_schema)
         return features, as_weights(sample_weight, len(features)), None

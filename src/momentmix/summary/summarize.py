@@ -10,7 +10,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
-from momentmix.capacity.ranks import usual_order
+from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.parts import shards_of, summarize_parts
@@ -19,7 +19,7 @@ from momentmix.tables.learning import Families, learn, open_data, rows_with
 from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Missing, TableRows
-from momentmix.tables.validation import as_weights, check_shape
+from momentmix.tables.validation import as_weights, check_shape, ordered_weights
 
 _NO_WEIGHTS = "sample_weight needs a single array; call update() for each block."
 
@@ -47,7 +47,7 @@ def summarize(
         if that is less. Powers y_j³ … y_j⁶ are kept as well, and with order ≥ 4, or two or three
         features, y_j³·y_k and y_j²·y_k²: see `MomentSummary`.
     sample_weight : array of shape (n_rows,), optional
-        Frequencies; for a single array only.
+        Frequencies, as for `MomentSummary.update`; for a single array only.
     families : dict, optional
         Family of a column, by name or number, or a list of the levels of a categorical column, as
         in `fit`. Or a `Schema`, as that of another summary, to encode these rows alike. Other
@@ -114,6 +114,7 @@ def _of_table(
     reading: Reading,
     options: dict[str, Any],
 ) -> MomentSummary:
+    sample_weight = ordered_weights(sample_weight, data)
     if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
         check_shape(data, None)
         order = usual_order(data.shape[1]) if order is None else order

@@ -73,7 +73,7 @@ class MomentSummary(SummaryView):
         may stand in another order, but not have other names. Not with a schema, which has names.
     squared_order : int, optional
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
-        min(2, order − 1), at most order − 1. ``method="paper"`` needs order − 2.
+        min(2, order − 1), at most order − 1. `momentmix.paper.fit` needs order − 2.
     shard_id : str or bytes, optional
         Name of the first shard, for callers that can name their parts; random by default.
     memory_budget : int, optional
@@ -155,6 +155,7 @@ class MomentSummary(SummaryView):
             is not counted). So it is in the moments. A summary holds no single weights and cannot
             distinguish repeated rows from rows that matter more: a fit of it counts
             `effective_rows`, for standard errors, tests and the weights of moments.
+            A pandas Series goes by the labels of a frame; differing labels are an error.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
 

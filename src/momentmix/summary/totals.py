@@ -27,7 +27,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import cached_property, reduce
+from functools import reduce
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -35,6 +35,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, check_count
 from momentmix.families.column import CENTER_BITS, SMALLEST_CENTER
+from momentmix.lazy import lazy_property
 from momentmix.summary.blocks import FramedSums, OpenShard
 from momentmix.summary.digits import (
     QUANTUM_BITS,
@@ -96,7 +97,7 @@ class Totals:
         """The sums."""
         return FramedSums(self.frame, self.digits, self.weight_squares)
 
-    @cached_property
+    @lazy_property
     def weight(self) -> int:
         """Σ w in quanta."""
         return integers(self.digits[:, :1])[0]
@@ -106,7 +107,7 @@ class Totals:
         """Σ w."""
         return self.weight / (1 << QUANTUM_BITS)
 
-    @cached_property
+    @lazy_property
     def reading(self) -> FeatureSums:
         """The sums as they are read: about centers near the means of the cells that are seen."""
         return FeatureSums(self)
@@ -148,7 +149,7 @@ class FeatureSums:
         around = tuple([0 if j in values else k for j, k in enumerate(origins)])
         self.frame = Frame(frame.exponents, around)
 
-    @cached_property
+    @lazy_property
     def low_sums(self) -> tuple[list[int], list[int]]:
         """Σ w z_j and Σ w z_j² in quanta."""
         return low_sums(self.layout, self.digits)

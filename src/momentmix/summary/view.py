@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, check_count
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.summary import readings
 from momentmix.summary.adding import combine
 from momentmix.summary.digits import QUANTUM_BITS
@@ -26,7 +27,6 @@ from momentmix.summary.readings import Moments
 from momentmix.summary.state import State
 from momentmix.summary.totals import Totals, closed, of_layout
 from momentmix.tables.schema import Schema
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.wording import size_text
 
 _DIGIT_BYTES = (

@@ -30,7 +30,7 @@ from momentmix.tables.formats.queries import is_query, open_query
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
-from momentmix.wording import did_you_mean
+from momentmix.wording import did_you_mean, option
 
 # What reads a format is imported where a file has it.
 _FORMATS = {
@@ -52,7 +52,7 @@ _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
 INSTEAD = {  # of keywords that there were
-    "numeric_only": "Name the columns with columns= or exclude=.",
+    "numeric_only": f"Name the columns: {option(columns=...)} or {option(exclude=...)}.",
     "thousands": "Write the numbers without marks between thousands.",
     "by_name": "Leave equal files out: their rows would count twice.",
     "device": "Pass a tensor of torch: its sums are computed where it is.",
@@ -135,7 +135,7 @@ class Reading:
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
             if getattr(self, name) != getattr(READ_ALL, name):
-                raise InputError(f"{name} {why}")
+                raise InputError(f"{option(**{name: ...})} {why}")
 
 
 READ_ALL = Reading()

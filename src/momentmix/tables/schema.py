@@ -18,7 +18,6 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from momentmix.families.column import Column, FeaturePart, is_text, is_whole
 from momentmix.families.family import FAMILIES, is_family, named
 from momentmix.families.law import Law, with_joined_values
 from momentmix.json_fields import Fields, check_version, format_strict, parse_strict
+from momentmix.lazy import lazy_property
 from momentmix.tables import encoding
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of
@@ -83,23 +83,23 @@ class Schema:
         """Number of features."""
         return self._starts[-1]
 
-    @cached_property
+    @lazy_property
     def column_names(self) -> tuple[str, ...] | None:
         """Names of the columns, or None."""
         names = [column.name for column in self.columns if column.name is not None]
         return tuple(names) or None
 
-    @cached_property
+    @lazy_property
     def feature_names(self) -> tuple[str, ...]:
         """Names of the features, by the numbers of columns that have no names."""
         return tuple(part.feature_name for part in self.feature_parts)
 
-    @cached_property
+    @lazy_property
     def feature_parts(self) -> tuple[FeaturePart, ...]:
         """The column of each feature, and which part of it the feature is."""
         return tuple(part for i, c in enumerate(self.columns) for part in c.feature_parts(i))
 
-    @cached_property
+    @lazy_property
     def _starts(self) -> tuple[int, ...]:
         return tuple(accumulate((column.n_features for column in self.columns), initial=0))
 
@@ -122,12 +122,12 @@ class Schema:
         i = self.number_of(column)
         return self._starts[i + 1] - 1 if self.columns[i].has_missing else None
 
-    @cached_property
+    @lazy_property
     def column_of(self) -> tuple[int, ...]:
         """Number of the column of each feature."""
         return tuple(i for i, column in enumerate(self.columns) for _ in range(column.n_features))
 
-    @cached_property
+    @lazy_property
     def value_features(self) -> tuple[int, ...]:
         """Numbers of the features that are values, not ``seen``."""
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))

@@ -9,11 +9,11 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from momentmix.errors import InputError, printable
+from momentmix.lazy import lazy_property
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
 # 16 windows of 64 KiB, read in milliseconds: other files show early. The digest of the rows that
@@ -127,7 +127,7 @@ class FileSource(Source):
         self._raw: Any = None  # the file as it is read
         self._opened = self.stamp()
 
-    @cached_property
+    @lazy_property
     def mark(self) -> str:
         """Digest of the size and of samples of the file, not of its name: a copy is the same file.
 

@@ -231,11 +231,11 @@ class TableRows(Rows):
     def placed_blocks(
         self, others: Sequence[Sequence[int]] = (), unseen: Unseen | None = None
     ) -> Iterator[tuple[int, RowBlock]]:
-        """All blocks, with the numbers of their sources; equal ones are an error of a fit."""
+        """All blocks, with the numbers of their sources; equal ones are an error."""
         n_dropped, n_rows, dropped = 0, 0, None
         seen: set[object] = set()
         # Sources that share their mark may be equal; they are compared once, not in every pass.
-        compares = len(self.sources) > 1 and unseen is None and not self._are_compared
+        compares = len(self.sources) > 1 and not self._are_compared
         times = Counter(source.mark for source in self.sources if compares)
         for i, source in enumerate(self.sources):
             digest = hashlib.blake2b() if compares and times[source.mark] > 1 else None
@@ -260,21 +260,19 @@ class TableRows(Rows):
         table: int,
         start: int = 0,
         part_rows: int | None = None,
-        stop: float = math.inf,
         others: Sequence[int] = (),
         unseen: Unseen | None = None,
     ) -> Iterator[RowBlock]:
         """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
-        Blocks end at multiples of `part_rows`, too, and so does the last one where there is a
-        `stop`. `others` are further columns to read, in CSV as text. Where `unseen` is given,
-        rows are read for prediction: `Block.left_out` marks missing cells, which are no error
-        unless the rows were opened with missing="error".
+        Blocks end at multiples of `part_rows`, too. `others` are further columns to read, in CSV as
+        text. Where `unseen` is given, rows are read for prediction: `Block.left_out` marks missing
+        cells, which are no error unless the rows were opened with missing="error".
         """
         self.check_numeric()
         source = self.sources[table]
         count = self._counter(table)
-        blocks = _Reader(self, table, others, unseen).blocks(start, part_rows, stop)
+        blocks = _Reader(self, table, others, unseen).blocks(start, part_rows)
         try:
             reads_ahead = source.reads_ahead and table not in self._held
             for block in read_ahead(blocks) if reads_ahead else blocks:
@@ -401,7 +399,7 @@ class _Reader:
         if unseen is None:
             self.refuses = rows.is_learned or not keeps_gaps(rows.missing)
 
-    def blocks(self, start: int, part_rows: int | None, stop: float) -> Generator[RowBlock]:
+    def blocks(self, start: int, part_rows: int | None) -> Generator[RowBlock]:
         """Blocks from row `start` on; see `TableRows.source_blocks`."""
         position, n_own = start, len(self.own)
         columns = [*self.own, *self.others]
@@ -423,8 +421,6 @@ class _Reader:
                 if size == room:
                     yield join_blocks(pieces, n_own)
                     pieces.clear()
-                if position >= stop:
-                    return
         if pieces:
             yield join_blocks(pieces, n_own)
 

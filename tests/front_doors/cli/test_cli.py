@@ -53,12 +53,15 @@ def test_every_table_runs(run, table):
     assert len(result.output.splitlines()) >= 3
 
 
-def test_gaussian_table_shows_bayes_and_both_kinds_of_em(run):
-    result = run("reproduce", "gaussian", "--rows", "15,3", "--instances", "1", "--samples", "2000")
-    header, row = result.output.splitlines()[1:3]
-    assert all(word in header for word in ("Bayes", "EM ×1", "EM ×10", "rows", "means ×"))
-    assert "0.9839" in row  # printed
-    assert "not comparable" in result.output.splitlines()[3]
+def test_gaussian_table_counts_rows(run):
+    result = run("reproduce", "gaussian", "--rows", "15,3", "--rows", "1e4", "--json")
+    (row,) = json.loads(result.output)["rows"]
+    assert (row["N"], row["r"], row["algorithm"]) == (10_000, 6, 0.9839)
+    assert row["bayes"] > 0.99
+    assert row["default"] > row["bayes"] - 0.004
+    assert row["bayes"] > row["paper"] > max(row["as_printed"], row["em1"])
+    for text in ("1e3", "inf", "x"):
+        assert run("reproduce", "gaussian", "--rows", text).exit_code == 2
 
 
 @pytest.mark.parametrize(("value", "engine"), [("", "compiled code in use"), ("0", "NumPy does")])

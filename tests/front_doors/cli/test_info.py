@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix.summary import readings
 
 
 @pytest.fixture
@@ -199,3 +200,21 @@ def test_numbers_of_logarithms_are_called_so(frame, momentmix):
     assert height["mean"] == pytest.approx(np.log(frame["height"]).mean(), rel=1e-12)
     assert re.search(r"^log height +log ", momentmix("info", "t.mms").out, re.M)
     assert ">log height</td>" in mm.MomentSummary.load("t.mms")._repr_html_()
+
+
+@pytest.mark.parametrize("missing", ["error", "model"])
+def test_the_work_on_a_column_does_not_grow_with_the_number_of_columns(
+    tmp_path, momentmix, monkeypatch, missing
+):
+    rows = np.random.default_rng(0).normal(size=(90, 30))
+    if missing == "model":
+        rows[::9] = np.nan
+    mm.summarize(rows, 1 if missing == "error" else 2, missing=missing).save(tmp_path / "x.mms")
+    passes = []
+    for name in ("deviation", "moments"):  # each of them goes through all features
+        whole = getattr(readings, name)
+        counted = lambda *given, whole=whole: passes.append(1) or whole(*given)  # noqa: E731
+        monkeypatch.setattr(readings, name, counted)
+    done = momentmix("info", tmp_path / "x.mms")
+    assert done.code == 0
+    assert len(passes) < 5

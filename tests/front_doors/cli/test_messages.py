@@ -44,6 +44,8 @@ def folder(tmp_path_factory):
     [
         ("summarize rows.csv --by= -o x.parquet", 2, "--by needs names of co"),
         ("fit cube.parquet --families amount=log -o x.json", 1, "leave families= (--families) out"),
+        ("fit low.mms -r 2 --missing drop", 1, "missing= (--missing) is for rows"),
+        ("fit low.mms -r 2 --delimiter ;", 1, "delimiter= (--delimiter) is for tables"),
         ("compare low.mms amount.mms", 1, "summarize them, columns= (--columns)"),
         ("compare low.mms model.json", 1, "model.json is no data; `momentmix track MODEL"),
         ("track model.json cube.parquet --rollup regoin", 1, "--rollup regoin: the"),

@@ -1,12 +1,13 @@
 """Each column alone: bars of the rows, curves and bars of the components."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot
 from scipy import stats
 
 import momentmix as mm
-from momentmix.displays import ColumnsDisplay
+from momentmix.displays import ColumnsDisplay, PairsDisplay
 from momentmix.displays.separation import separation
 from momentmix.errors import InputError
 
@@ -164,3 +165,20 @@ def test_axes_keep_to_what_the_column_can_hold():
     result = mm.fit(paid, 1, random_state=0)
     assert type(result.plot()) is ColumnsDisplay
     assert result.plot().ax_.get_xlim()[0] == 0.0
+
+
+@pytest.mark.parametrize("form", ["array", "frame", "file"])
+def test_numbers_with_missing_cells_are_drawn_where_they_are_observed(form, tmp_path):
+    truth = mm.DiagonalMixture([0.4, 0.6], [[-2.0] * 3, [2.0] * 3], np.ones((2, 3)))
+    rows, _ = truth.sample(300, random_state=0)
+    rows[::10, 0] = np.nan
+    data = rows if form == "array" else pd.DataFrame(rows, columns=["a", "b", "c"])
+    result = mm.fit(data, 2, missing="mar", random_state=0)
+    if form == "file":
+        data.to_csv(tmp_path / "rows.csv", index=False)
+        data = str(tmp_path / "rows.csv")
+    marginals = ColumnsDisplay.from_estimator(result, data).marginals
+    assert [marginals[j].missing for j in range(3)] == pytest.approx([0.1, 0.0, 0.0])
+    pairs = PairsDisplay.from_estimator(result, data)
+    assert np.isnan(pairs.rows).sum(axis=0).tolist() == [30, 0, 0]
+    np.testing.assert_array_equal(pairs.labels, result.mixture.predict(data))

@@ -180,13 +180,6 @@ def test_a_fit_equals_the_one_in_memory(client, options):
     assert found.certificate.passed == wanted.certificate.passed
 
 
-def test_the_printed_algorithm():
-    rows = mm.DiagonalMixture([0.4, 0.6], 9 * np.eye(2, 6), np.ones((2, 6))).sample(9000, 0)[0]
-    found = mmd.fit(da.from_array(rows, chunks=(2000, 6)), 2, method="paper", random_state=0)
-    wanted = mm.fit(rows, 2, method="paper", random_state=0)
-    np.testing.assert_allclose(found.mixture.means, wanted.mixture.means, rtol=1e-6, atol=1e-6)
-
-
 def test_a_fit_finds_the_number_of_components():
     assert mmd.fit(ARRAY, "auto", random_state=0).mixture.n_components == 2
 

@@ -183,7 +183,6 @@ def test_rows_of_another_kind(rows):
         ({"n_components": 2.5}, (TypeError, ValueError), "n_components"),
         ({"n_components": True}, (TypeError, ValueError), "n_components"),
         ({"n_components": 5000}, ValueError, "5000"),
-        ({"n_components": 2, "method": "magic"}, ValueError, "method must be"),
         ({"max_passes": -1}, ValueError, "max_passes"),
         ({"covariance_type": "tied"}, ValueError, "must be 'diag' or 'full'; got 'tied'"),
     ],
@@ -249,7 +248,6 @@ def test_the_same_bits_as_fit(truth, n_rows, change):
         {"n_components": 1},
         {"n_components": "auto", "max_components": 4},
         {"n_components": "bic"},
-        {"n_components": 2, "method": "paper"},
     ],
 )
 def test_the_same_bits_as_fit_with_options(rows, options):

@@ -144,7 +144,6 @@ def test_warm_start_of_a_table_with_families_and_gaps():
         ({"start": np.zeros((3, 5))}, r"= \(3, 6\); got \(3, 5\)"),
         ({"start": np.full((3, 6), np.nan)}, "start"),
         ({"start": TRUTH, "n_components": "auto"}, 'got n_components="auto"'),
-        ({"start": TRUTH, "method": "paper"}, "takes no start"),
     ],
 )
 def test_bad_starts(rows, options, message):

@@ -198,6 +198,7 @@ def test_the_verdict_in_a_sentence(results):
     assert verdict(results["passed"].certificate) == "No test speaks against this fit."
     bad = results["not passed"].certificate  # shape of columns, and the test
     start = "Do not rely on it yet: the data contradict the model"
+    start += ", the model is far from the distribution of the rows"
     assert verdict(bad) == f"{start}, 1 finding below spoils the fit."
     assert verdict(replace(bad, findings=[])) == f"{start}."
     fewer = replace(bad, findings=[], support=Support(2, False, "one would do"), predicted_loss=0.1)

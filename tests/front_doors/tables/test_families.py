@@ -85,7 +85,6 @@ def test_rows_with_missing_cells_may_be_dropped(drawn):
         ({"families": KINDS, "missing": "ignore"}, "missing must be"),
         ({"families": KINDS, "blocks": [["a", "plan"]]}, "must be gaussian"),
         ({"families": KINDS, "blocks": [["a", "b"], ["b", "c"]]}, "overlap"),
-        ({"families": KINDS, "method": "paper"}, "Gaussian columns only"),
     ],
 )
 def test_wrong_calls_are_refused_with_the_cure(drawn, options, message):

@@ -12,6 +12,7 @@ import pyarrow.parquet
 import pytest
 
 import momentmix as mm
+from momentmix import paper
 from momentmix.errors import FitWarning, InputError, InputTypeError
 from momentmix.fitting.record import load_fit
 
@@ -72,11 +73,11 @@ def test_a_fit_has_the_names_of_its_rows(kind, frame):
     assert again.mixture.feature_names == again.moments.feature_names == NAMES
 
 
-@pytest.mark.parametrize(("ending", "method"), [("csv", "robust"), ("parquet", "paper")])
-def test_a_fit_to_files_has_the_names_of_their_columns(ending, method, frame, tmp_path):
+@pytest.mark.parametrize(("ending", "fit"), [("csv", mm.fit), ("parquet", paper.fit)])
+def test_a_fit_to_files_has_the_names_of_their_columns(ending, fit, frame, tmp_path):
     frame = frame.rename(columns={"rate\n": "rate"})
     source = mm.open_rows(saved(frame, tmp_path, ending), columns=[6, 2, 0, 1, 3, 4, 5])
-    result = mm.fit(source, 2, method=method, random_state=0)
+    result = fit(source, 2, random_state=0)
     assert result.mixture.feature_names == ("0", "rate", "dose", "age", "flow", "x 1", "depth")
 
 
@@ -148,7 +149,7 @@ def test_saved_models_and_their_findings_have_names(rows, frame, fitted, tmp_pat
 def test_the_offset_of_a_named_column_is_told(frame):
     far = frame.assign(flow=frame["flow"] + 1e6)
     with pytest.warns(UserWarning, match=r"column 3 \('flow'\) lies"):
-        mm.fit(far, 2, method="paper", random_state=0)
+        paper.fit(far, 2, random_state=0)
 
 
 # -- frames are matched by name ---------------------------------------------------------------
@@ -247,9 +248,8 @@ def test_dask_frames_are_matched_by_name(frame, rows, fitted):
     import momentmix.dask as mmd
 
     lazy = dd.from_pandas(frame, npartitions=3)
-    for method in ("robust", "paper"):
-        found = mmd.fit(lazy, 2, method=method, random_state=0)
-        assert found.mixture.feature_names == found.moments.feature_names == NAMES
+    found = mmd.fit(lazy, 2, random_state=0)
+    assert found.mixture.feature_names == found.moments.feature_names == NAMES
     labels = fitted.mixture.predict(rows)
     turned = lazy[list(BACK)].assign(other=1.0)
     np.testing.assert_array_equal(mmd.predict(fitted, turned).compute(), labels)

@@ -192,3 +192,11 @@ def test_the_frame_has_means_and_shares_of_the_cells_that_are_seen():
     shares = groups["plan"].value_counts(normalize=True).unstack()
     np.testing.assert_allclose(found[["plan=a", "plan=b"]], shares[["a", "b"]], rtol=1e-12)
     assert list(cube.where(g=7).to_frame().columns) == ["g", "n_rows"]
+
+
+def test_what_is_no_key_is_in_no_cube():
+    frame = pd.DataFrame({"x": range(4), "day": ["2026-01-01", "2026-01-02"] * 2})
+    cube = mm.summarize_by(frame, by="day(day)", order=1)
+    assert ("2026-01-01",) in cube
+    for key in ("x", ("x",), ("2026-01-01", "x"), (), 5):
+        assert key not in cube

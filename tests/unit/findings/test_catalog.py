@@ -41,7 +41,9 @@ NUMBERS = {
         {**PAIRS, "remedy": {"blocks": "auto"}},
         {**PAIRS, "remedy": {"blocks": [["a", "b"]]}},
     ],
-    "shared-gaps": [{"remedy": {"missing": "mar"}}, {"remedy": {"missing": "mar"}, **PAIRS}],
+    "shared-gaps": [{"remedy": {"missing": "mar"}, **PAIRS}],
+    "missing-groups": [{"remedy": {"missing": "mar"}}],
+    "selected-values": [{"asides": ["skewness -0.30"] * 2}],
     "dropped-differ": [{"asides": ["+0.3 deviations"] * 2, "remedy": {"missing": "mar"}}],
     "never-seen": [{"count": 1}],
     "outlier-influence": [{"deviations": 20.0, "influence": 11.0}],
@@ -61,6 +63,10 @@ NUMBERS = {
     "unsupported": [{"reason": "why", "asked": r, "fewer": r - 1} for r in (1, 2)],
     "support-unknown": [{"reason": "why"}],
     "untested": [{}],
+    "not-reproduced": [{"reason": "why"}],
+    "not-described": [{"reason": "why"}],
+    "not-converged": [{"max_passes": 1}],
+    "better-number": [{"better": 3, "gain": 1234.5, "nats": 0.1}],
 }
 CASES = [
     pytest.param(found(severity, kind, ["a", "b"], [0, 2], **numbers), id=f"{kind} {k}")

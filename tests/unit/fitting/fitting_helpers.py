@@ -9,7 +9,7 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
-from momentmix.tensor.incomplete_tensor import power_sum
+from momentmix.paper.incomplete_tensor import power_sum
 
 
 def random_mixture(r, d, seed, spread=1.0):

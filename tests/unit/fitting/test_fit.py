@@ -15,6 +15,7 @@ from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
+from momentmix.fitting.record import load_fit
 from momentmix.fitting.robust import pipeline
 from momentmix.mixture.parameters import Parameters
 
@@ -137,7 +138,6 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
         (GOOD, {"n_components": 2.5}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'"),
         (GOOD, {"n_components": "3"}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'; got '3'"),
         (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
-        (GOOD, {"n_components": 2, "method": "magic"}, InputError, '"robust" or "paper"'),
         (GOOD, {"remedies": "apply"}, InputError, 'must be "try" or None'),
         (mm.summarize(GOOD), {"n_components": 9}, CapacityError, "at most 3 components from"),
         (
@@ -152,14 +152,6 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
 def test_bad_requests_are_refused(data, arguments, error, message):
     with pytest.raises(error, match=message):
         mm.fit(data, **arguments)
-
-
-def test_paper_method_has_no_standard_errors():
-    truth = random_mixture(2, 6, seed=0, spread=9.0)
-    rows, _ = truth.sample(2000, random_state=0)
-    result = mm.fit(rows, 2, method="paper", random_state=0)
-    with pytest.raises(InputError, match="gives no standard errors"):
-        _ = result.standard_errors
 
 
 def test_certificate_gives_every_reason():
@@ -298,3 +290,34 @@ def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):
         mm.fit(data, 5, families={"town": "categorical"}, random_state=0)
     with pytest.raises(InputError, match=r"50 components of 30 features need about"):
         mm.fit(np.random.default_rng(0).normal(size=(100, 30)), 50)
+
+
+def test_options_are_recorded_as_plain_values(case, tmp_path):
+    rows = case[1][:500]
+    result = mm.fit(
+        rows, np.int64(2), random_state=np.int64(3), columns=np.arange(6), max_passes=np.int16(9)
+    )
+    expected = {"n_components": 2, "random_state": 3, "columns": list(range(6)), "max_passes": 9}
+    assert result.options == expected
+    assert {type(value) for value in result.options.values()} == {int, list}
+    result.save(tmp_path / "model.json")
+    assert load_fit(tmp_path / "model.json")[1].options == expected
+    estimator = mm.MomentGaussianMixture(2, random_state=np.int64(317)).fit(rows)
+    mm.report(estimator, tmp_path / "report.html")
+    assert ">317<" in (tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("is_summary", "n_components", "options", "named"),
+    [
+        (False, 2, {"max_components": 5}, "max_components"),
+        (True, 2, {"max_components": 5}, "max_components"),
+        (True, 2, {"max_passes": 5}, "max_passes"),
+        (True, 2, {"missing": "drop"}, "missing"),
+        (True, 2, {"missing": "mar"}, "missing"),
+    ],
+)
+def test_options_without_effect_are_refused(case, is_summary, n_components, options, named):
+    rows = case[1][:500]
+    with pytest.raises(InputError, match=f"{named}="):
+        mm.fit(mm.summarize(rows, 3) if is_summary else rows, n_components, **options)

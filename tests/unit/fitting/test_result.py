@@ -1,6 +1,6 @@
 """A result, its record, and its parameters as a frame."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -129,10 +129,11 @@ def test_covariances_of_joined_columns_have_intervals():
 
 
 def test_no_intervals_and_bad_levels(result):
-    rows, _ = random_mixture(2, 6, seed=0, spread=3.0).sample(800, random_state=0)
-    paper = mm.fit(rows, 2, method="paper", random_state=0)
-    assert paper.to_frame()[["standard_error", *ENDS]].isna().all(axis=None)
+    without = replace(result, uncertainty=None)
+    assert without.to_frame()[["standard_error", *ENDS]].isna().all(axis=None)
+    with pytest.raises(InputError, match="no standard errors"):
+        _ = without.standard_errors
     for level in (0, 1, 95, "0.95", True, float("nan")):
-        for use in (result.to_frame, result.intervals, paper.to_frame):
+        for use in (result.to_frame, result.intervals, without.to_frame):
             with pytest.raises(InputError, match=r"level must be a number between 0 and 1.*got"):
                 use(level)

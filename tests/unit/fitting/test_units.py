@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix import paper
 from momentmix.errors import InputError
 from momentmix.fitting.data import moments_of
 
@@ -43,16 +44,6 @@ def test_the_answer_follows_the_units(rows, unit, form):
         assert b.log_likelihood == pytest.approx(a.log_likelihood - change, rel=1e-9)
 
 
-@pytest.mark.parametrize("unit", [1e-150, 1e150])
-def test_the_printed_method_works_in_any_unit(rows, unit):
-    found = mm.fit(rows * unit, 2, method="paper", random_state=0)
-    wanted = mm.fit(rows, 2, random_state=0).mixture
-    k = np.argsort(-found.mixture.weights)
-    np.testing.assert_allclose(found.mixture.weights[k], wanted.weights, atol=0.03)
-    np.testing.assert_allclose(found.mixture.means[k] / unit, wanted.means, atol=0.5)
-    assert (found.mixture.predict(rows * unit) == k[wanted.predict(rows)]).mean() > 0.99
-
-
 def scaled(rows, unit):
     """Rows with column 2 in another unit, and its largest value 9 units."""
     rows = rows.copy()
@@ -70,12 +61,12 @@ def refusals(rows, path):
     estimator = mm.MomentGaussianMixture
     return [
         (lambda: mm.fit(rows, 2), ""),
-        (lambda: mm.fit(rows, 2, method="paper"), ""),
+        (lambda: paper.fit(rows, 2), ""),
         (lambda: mm.fit(rows, "auto"), ""),
         (lambda: mm.fit(frame, 2), r"( \('c'\))?"),
         (lambda: mm.fit(mm.summarize(rows, order=3), 2), ""),
         (lambda: mm.fit(named, 2), r" \('c'\)"),
-        (lambda: mm.fit(named, 2, method="paper"), r" \('c'\)"),
+        (lambda: paper.fit(named, 2), r" \('c'\)"),
         (lambda: mm.fit(mm.open_rows(path), 2), ""),
         (lambda: estimator(2).fit(rows), ""),
         (lambda: estimator(2).fit(frame), r" \('c'\)"),

@@ -1,9 +1,11 @@
 """Fits to rows with weights that are not whole: EM, errors, test and choices."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix.errors import InputError
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
@@ -192,3 +194,31 @@ def test_copies_are_left_out_together():
     _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
     assert len(first) == 300
     np.testing.assert_array_equal(scores, scores[first][copy_of.ravel()])
+
+
+def test_few_rows_that_stand_for_many_fit_in_memory():
+    rows, _ = LAWS["diagonal"][0].sample(500, random_state=0)
+    many = mm.fit(rows, 2, random_state=0, sample_weight=np.repeat([1e9, 2e9], [499, 1]))
+    assert many.n_rows == 501 * 10**9
+    few = mm.fit(rows, 2, random_state=0).mixture
+    np.testing.assert_allclose(many.mixture.means, few.means, atol=0.05)
+
+
+SEED = {"random_state": 0}
+CALLS = {
+    "fit": lambda rows, w: mm.fit(rows, 2, sample_weight=w, **SEED).mixture.means,
+    "summarize": lambda rows, w: mm.summarize(rows, 2, sample_weight=w).mean,
+    "update": lambda rows, w: mm.MomentSummary(4, 2).update(rows, w).mean,
+    "estimator": lambda rows, w: mm.MomentGaussianMixture(2, **SEED).fit(rows, None, w).means_,
+    "mixed": lambda rows, w: mm.MomentMixture(2, **SEED).fit(rows, None, w).mixture_.means,
+    "add": lambda rows, w: mm.MomentGaussianMixture().partial_fit(rows, None, w).summary_.mean,
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_weights_with_labels_go_by_the_labels_of_the_rows(call):
+    rows, weights = drawn_with_bias(LAWS["diagonal"][0], 400, 0.8, seed=2)
+    frame, series = pd.DataFrame(rows).add_prefix("x"), pd.Series(weights)
+    np.testing.assert_array_equal(CALLS[call](frame, series[::-1]), CALLS[call](frame, weights))
+    with pytest.raises(InputError, match=r"labels of sample_weight.*to_numpy"):
+        CALLS[call](frame.set_index(frame.index + 1), series)

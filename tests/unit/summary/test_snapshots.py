@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from momentmix import MomentGaussianMixture, MomentSummary, fit
+from momentmix import MomentGaussianMixture, MomentSummary, fit, paper
 from momentmix.errors import InputError, ShardError
 
 ROWS = np.random.default_rng(0).standard_normal((3000, 4)) + np.array([0, 5, 1e6, 0])
@@ -32,7 +32,7 @@ READS = {
     "select": lambda s: s.select([2, 1, 0]),
     "moments": lambda s: (s.moments(), s.cost),
     "fit": lambda s: fit(s, 1),
-    "paper": lambda s: fit(s, 1, method="paper"),
+    "paper": lambda s: paper.fit(s, 1),
     "estimator": lambda s: MomentGaussianMixture(1).fit_summary(s).partial_fit(ROWS),
     "copy filled": lambda s: s.copy().update(ROWS * 3),
 }
@@ -175,3 +175,7 @@ def test_forgetting_leaves_the_version_alone():
     later = started().update(ROWS[1500:])
     with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
         both - later
+
+
+def test_a_pickled_summary_keeps_its_number_of_threads():
+    assert pickle.loads(pickle.dumps(MomentSummary(4, 3, n_threads=2)))._n_threads == 2

@@ -109,7 +109,7 @@ def test_header_says_otherwise(tmp_path, rows, kind):
     assert mm.open_rows(path, header=True).n_rows == N - 1
     with pytest.raises(InputError, match="header must be True, False or None; got 'yes'"):
         mm.open_rows(path, header="yes")
-    with pytest.raises(InputError, match="header is for files; the rows are in memory"):
+    with pytest.raises(InputError, match=r"header= \(.*\) is for files; the rows are in memory"):
         mm.fit(rows, 1, header=True)
 
 

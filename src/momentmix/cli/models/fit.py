@@ -110,10 +110,10 @@ def fit_command(
     if families is not None:
         options["families"] = families
     if where or are_summaries(inputs):
-        data: Any = _from_summaries(inputs, where, read_options.columns)
+        data: Any = _from_summaries(inputs, where)
     else:
-        data, options["missing"] = read_options.source(inputs), read_options.missing
-        options |= read_options.keywords
+        data = read_options.source(inputs)
+    options |= {"missing": read_options.missing, **read_options.keywords}
     result = fit(data, **options, progress=target.progress)
     record = {"command": click.get_current_context().obj, "seed": seed}
     if target.path is not None:
@@ -125,16 +125,11 @@ def fit_command(
     _check_verdict(result.certificate.verdict, strict)
 
 
-def _from_summaries(
-    inputs: tuple[str, ...], where: tuple[str, ...], columns: list[str | int] | None
-) -> MomentSummary:
+def _from_summaries(inputs: tuple[str, ...], where: tuple[str, ...]) -> MomentSummary:
     from momentmix.cli.cubes import load_groups
     from momentmix.cli.summaries import load_sum
 
-    summary = load_groups(inputs, where, None).total() if where else load_sum(inputs)
-    if columns is not None:
-        summary = summary.truncate(min(summary.order, len(columns))).select(columns)
-    return summary
+    return load_groups(inputs, where, None).total() if where else load_sum(inputs)
 
 
 def _check_verdict(verdict: str, strict: bool) -> None:

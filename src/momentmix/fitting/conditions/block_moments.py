@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.families.law import Law
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
@@ -222,13 +222,13 @@ class BlockMonomials:
 
     # -- derivatives ----------------------------------------------------------------------------
 
-    @cached_property
+    @lazy_property
     def slopes(self) -> Slopes:
         """Derivatives of the conditions by means, variances and covariances."""
         both = self.mean_slopes, self._slopes(self._by_spread)
         return Slopes(*(np.concatenate(parts) for parts in zip(*both, strict=True)))
 
-    @cached_property
+    @lazy_property
     def mean_slopes(self) -> Slopes:
         """Derivatives of the conditions by the means."""
         return self._slopes(self._by_mean)

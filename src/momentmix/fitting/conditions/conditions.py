@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import groupby
 from typing import Any, NamedTuple, TypeVar
 
@@ -33,6 +32,7 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.block_moments import BlockMonomials
 from momentmix.fitting.conditions.standard_moments import NewProducts, StandardMoments
 from momentmix.index_sets import index_sets, sets_without
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
 
@@ -63,13 +63,13 @@ class Conditions:
         """Number of plain products."""
         return int(self.plain.shape[0])
 
-    @cached_property
+    @lazy_property
     def is_shape(self) -> NDArray[np.bool_]:
         """Which conditions are a power above 2 of a single feature."""
         alone = (self.exponents[:, 0] > 2) & (self.powered[:, 1] == self.n_features)
         return np.concatenate([np.zeros(self.n_plain, bool), alone])
 
-    @cached_property
+    @lazy_property
     def is_pair(self) -> NDArray[np.bool_]:
         """Which conditions are a cube times a feature, or a product of two squares."""
         high = self.exponents.sum(axis=1) > 3
@@ -88,7 +88,7 @@ class Conditions:
             self.n_features, plain, self.powered[rows], self.exponents[rows], self.values[keep]
         )
 
-    @cached_property
+    @lazy_property
     def slots(self) -> Int:
         """Features of each condition, powered ones first, padded with d; (n, width)."""
         width = max(self.plain.shape[1], self.powered.shape[1])
@@ -97,14 +97,14 @@ class Conditions:
         table[self.n_plain :, : self.powered.shape[1]] = self.powered
         return table
 
-    @cached_property
+    @lazy_property
     def slot_exponents(self) -> Int:
         """Exponent of the feature in each slot, 0 for the padding; (n, width)."""
         table = (self.slots < self.n_features).astype(np.int64)
         table[self.n_plain :, :2] *= self.exponents
         return table
 
-    @cached_property
+    @lazy_property
     def _known(self) -> dict[Any, Any]:
         return {}
 

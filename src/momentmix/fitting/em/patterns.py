@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import Scores
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
@@ -57,7 +57,7 @@ class PatternLayout:
         }
         return cls(Blocks.of(moments.n_features, joined, laws), seen_of)
 
-    @cached_property
+    @lazy_property
     def wide(self) -> tuple[Int, ...]:
         """Features of each joined block that has missing cells."""
         return tuple(
@@ -66,7 +66,7 @@ class PatternLayout:
             if any(feature in self.seen_of for feature in block)
         )
 
-    @cached_property
+    @lazy_property
     def others(self) -> Int:
         """All other features."""
         inside = np.concatenate([np.empty(0, dtype=np.int64), *self.wide])

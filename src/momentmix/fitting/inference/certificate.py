@@ -7,33 +7,26 @@ fewer components would do.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 from math import isnan
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.errors import printable
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found, together
 from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
+from momentmix.fitting.inference.verdict import NOT_TESTED, REASONS, Verdict, verdict_of
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
+from momentmix.lazy import lazy_property
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP, separation_words
 from momentmix.wording import cut_lines, plural, whole_percent
-
-Verdict = Literal["passed", "useful", "not passed", "untested"]
 
 LARGEST_LOSS = 0.01  # of accuracy
 WITHOUT_GAP = 0.9  # where components have no gap: cuts through one cloud can reach 0.9
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
-# Findings that speak against the exact density of a component, not against the groups. Whether
-# parameters are precise enough to sort rows, and whether one row matters, halves of the rows show.
-_OF_DENSITY = {
-    "misfit", "imprecise", "column-shape", "heavy-tails", "outlier-rows", "outlier-influence",
-    "too-few-rows", "dropped-differ",
-}  # fmt: skip
 _AGAINST = "Reasons why it is useful and not passed:"
 _BESIDE = "Also found:"
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
@@ -77,12 +70,12 @@ class Certificate:
     Attributes
     ----------
     verdict : {"passed", "useful", "not passed", "untested"}
-        "passed": p-value ≥ 0.01 (or a negligible effect size), predicted loss ≤ 0.01, no fatal
-        finding, and fewer components would not do. "useful": not passed or untested, but other rows
-        give every component again, so that the parameters are precise enough to sort rows, and the
-        mixture describes the rows at least roughly; intervals describe the approximation. "not
-        passed": there are `reasons`. "untested": there are none, but nothing could be tested, for
-        the reasons in `untested`.
+        The worst that the reasons allow, by the table `REASONS` of the module ``verdict``, so that
+        it is never better than its worst answer. "passed": there are no reasons. "useful": other
+        rows give every component, and the mixture describes them at least roughly; what speaks
+        against the fit concerns its exact density, or could not be tested. "not passed": something
+        speaks against the groups, or against a density whose groups are not confirmed. "untested":
+        no reason is known, but some test was impossible and the groups are not confirmed.
     predicted_loss : float
         Loss of accuracy to be expected from the errors of the parameters.
     findings : list of Finding
@@ -131,7 +124,7 @@ class Certificate:
         """Root mean square misfit of a condition, in standard deviations of one row."""
         return self.test.effect_size
 
-    @cached_property
+    @lazy_property
     def tests(self) -> list[Finding]:
         """Findings of the tests: reasons against the fit (fatal), and missing tests."""
         tests = []
@@ -147,33 +140,40 @@ class Certificate:
         r, reason = self.n_components, "" if self.support is None else self.support.text
         if self.support is not None and self.support.supported is False:
             tests.append(found(FATAL, "unsupported", reason=reason, asked=r, fewer=r - 1))
-        has_words = any(f.kind == UNTESTED for f in self.findings)
-        if not self.test.testable and r > 1 and not has_words:
+        if not self.test.testable and all(f.kind != UNTESTED for f in self.findings):
             tests.append(found(WARNING, "nothing-to-test"))
         if self.support is not None and self.support.supported is None:
             tests.append(found(WARNING, "support-unknown", reason=reason))
+        reproduced, _, described = self.answers
+        if self.not_reproduced.size:
+            places = self.not_reproduced.tolist()
+            tests.append(found(FATAL, "not-reproduced", (), places, reason=reproduced.text))
+        if self.description.level == "poor":
+            tests.append(found(FATAL, "not-described", reason=described.text))
         return tests
+
+    @property
+    def _against(self) -> list[Finding]:
+        """Findings that keep the fit from "passed": fatal ones, and missing tests."""
+        return [
+            f for f in [*self.findings, *self.tests]
+            if f.severity is FATAL or REASONS.get(f.kind) is NOT_TESTED
+        ]  # fmt: skip
 
     @property
     def reasons(self) -> list[str]:
         """Reasons against the fit; empty unless the verdict is "not passed" or "useful"."""
-        fatal = (f for f in [*self.findings, *self.tests] if f.severity is FATAL)
-        return [f.text for f in together(fatal)]
+        return [f.text for f in together(f for f in self._against if f.severity is FATAL)]
 
     @property
     def untested(self) -> list[str]:
         """Tests that were not possible, whatever the verdict."""
-        findings = [f for f in self.findings if f.kind == UNTESTED]
-        return [f.text for f in [*findings, *self.tests] if f.severity is not FATAL]
+        return [f.text for f in self._against if f.severity is not FATAL]
 
     @property
     def verdict(self) -> Verdict:
-        """Whether something speaks against the fit, or nothing, or nothing could be tested."""
-        if not self.reasons and not self.untested:
-            return "passed"
-        if self.is_useful:
-            return "useful"
-        return "not passed" if self.reasons else "untested"
+        """The worst verdict that the reasons allow; see the class."""
+        return verdict_of({f.kind for f in self._against}, self.is_confirmed)
 
     @property
     def needed(self) -> Float:
@@ -186,14 +186,17 @@ class Certificate:
         return np.where(is_part, WITHOUT_GAP, LEAST_REPRODUCIBILITY)
 
     @property
-    def is_useful(self) -> bool:
-        """Whether the groups serve, though the density may be an approximation."""
-        fatal = {f.kind for f in [*self.findings, *self.tests] if f.severity is FATAL}
+    def not_reproduced(self) -> Int:
+        """Components that halves of the rows do not give; what is unknown is not among them."""
+        return np.flatnonzero(self.reproducibility < self.needed)
+
+    @property
+    def is_confirmed(self) -> bool:
+        """Whether other rows give every component, and are described at least roughly."""
         return (
             self.after_rows
             and bool((self.reproducibility >= self.needed).all())
             and self.description.level in ("exact", "close", "rough")
-            and fatal <= _OF_DENSITY
         )
 
     @property
@@ -211,7 +214,7 @@ class Certificate:
 
     @property
     def passed(self) -> bool:
-        """Whether the fit was tested and nothing speaks against it."""
+        """Whether everything was tested and nothing speaks against the fit."""
         return self.verdict == "passed"
 
     def __repr__(self) -> str:
@@ -276,21 +279,21 @@ class Certificate:
 
 
 def _reproduced(c: Certificate) -> Answer:
-    question, least = "Would other rows give these groups?", float(c.reproducibility.min())
+    question, weak = "Would other rows give these groups?", c.not_reproduced
     if c.n_components == 1:
         return Answer(question, "Yes", "there is one group only.")
+    if weak.size:
+        place = int(weak[(c.reproducibility - c.needed)[weak].argmin()])
+        share, limit = (whole_percent(float(x[place])) for x in (c.reproducibility, c.needed))
+        others = f", and {weak.size - 1} more as well" if weak.size > 1 else ""
+        text = f"group {place} is found again in {share} of its rows, below {limit}{others}."
+        return Answer(question, "No" if weak.size == c.n_components else "Partly", text)
+    least = float(c.reproducibility.min())
     if isnan(least):
         why = "it was not measured." if c.after_rows else "a fit from moments has no rows to split."
         return Answer(question, "Unknown", why)
-    weak = int((c.reproducibility < c.needed).sum())
-    if not weak:
-        text = f"the least reproducible group is found again in {whole_percent(least)} of its rows."
-        return Answer(question, "Yes", text)
-    place = int((c.reproducibility - c.needed).argmin())
-    share, limit = (whole_percent(float(x[place])) for x in (c.reproducibility, c.needed))
-    others = f", and {weak - 1} more as well" if weak > 1 else ""
-    text = f"group {place} is found again in {share} of its rows, below {limit}{others}."
-    return Answer(question, "No" if weak == c.n_components else "Partly", text)
+    text = f"the least reproducible group is found again in {whole_percent(least)} of its rows."
+    return Answer(question, "Yes", text)
 
 
 def _apart(c: Certificate) -> Answer:

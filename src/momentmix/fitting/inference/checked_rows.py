@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
+from momentmix.lazy import lazy_property
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.parameters import Parameters
@@ -150,7 +150,7 @@ class CheckedRows:
         features = (values[:, moments.columns] - moments.shift) / moments.scale
         return MomentSpread(features, counts, self.n_rows)
 
-    @cached_property
+    @lazy_property
     def columns(self) -> list[CheckedColumn]:
         """Facts about each column."""
         columns = np.ascontiguousarray(self.values.T)
@@ -167,7 +167,7 @@ class CheckedRows:
                 grids[moments.columns[law.features[0]]] = facts.grid
         return grids
 
-    @cached_property
+    @lazy_property
     def is_copy(self) -> NDArray[np.bool_]:
         """Which rows are equal to an earlier one, of shape (n,)."""
         n = len(self.values)
@@ -178,7 +178,7 @@ class CheckedRows:
         first: dict[Any, int] = {}
         return np.array([first.setdefault(key, i) != i for i, key in enumerate(keys)], np.bool_)
 
-    @cached_property
+    @lazy_property
     def n_duplicates(self) -> int:
         """Number of rows that are equal to an earlier one; 0 where that may be by chance."""
         n = len(self.values)

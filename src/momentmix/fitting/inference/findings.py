@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,11 @@ from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
 from momentmix.fitting.inference.row_findings import RowFindings, at_floor
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
+from momentmix.fitting.inference.whitening import (
+    CORRELATION_THAT_MATTERS,
+    SIGNIFICANT_DEVIATES,
+    pairs_together,
+)
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
@@ -41,6 +46,7 @@ COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 _TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
 _EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
+_FEWEST_TOGETHER = 10.0  # missing cells in the same rows, beyond those that the model expects
 _MOST_JOINED = 24  # columns in the code of a remedy
 _AT_RANDOM = {"missing": "mar"}
 
@@ -62,7 +68,7 @@ def collect_findings(
         *component_findings(moments, parameters, np.flatnonzero(coarse).tolist()),
     ]
     is_whole = part is not None and part[0] is moments
-    if not (is_whole or test.testable or parameters.n_components == 1):
+    if not (is_whole or test.testable):
         findings.append(found(NOTE, UNTESTED))
     if part is None:
         return findings
@@ -84,7 +90,9 @@ def collect_findings(
     floored = at_floor(p)[:, sorted(shown.coarse)]
     if not floored.any() and all(f.severity is not FATAL for f in outliers):
         explained = {*influenced, *heavy, *shown.explained}
-        findings += _about_correlations(moments, p, test, explained)
+        findings += _about_correlations(moments, p, test, explained, from_rows)
+    if not from_rows:
+        findings += _about_gaps_together(moments, p)
     return findings
 
 
@@ -250,21 +258,20 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
 # -- pairs of columns -----------------------------------------------------------------------------
 
 
-def copies_of(moments: StandardMoments) -> tuple[list[Pair], list[Pair]]:
-    """Pairs of features that are copies of each other: values, and whether cells are seen."""
+def copies_of(moments: StandardMoments) -> list[Pair]:
+    """Pairs of features that are copies of each other."""
     if moments.order < 2:
-        return [], []
+        return []
     pairs = index_sets(moments.n_features, 2)
     alike = np.abs(moments.orders[2]) > COPY_CORRELATION
     copies = [(int(j), int(k)) for j, k in pairs[one_a_block(pairs, moments.alone) & alike]]
     covariance = moments.total_covariance if copies else np.empty(0)
-    values = [
+    return [
         pair
         for pair in copies
         if all(_is_whole_column(moments, j) for j in pair)
         and abs(_correlation_where_seen(moments, covariance, pair)) > COPY_CORRELATION
     ]
-    return values, [pair for pair in copies if all(moments.part(j).is_seen for j in pair)]
 
 
 def _is_whole_column(moments: StandardMoments, feature: int) -> bool:
@@ -287,15 +294,24 @@ def _correlation_where_seen(moments: StandardMoments, covariance: Float, pair: P
 
 
 def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
-    """Columns that hold the same values, or have gaps in the same rows."""
-    values, gaps = copies_of(moments)
-    if values:
+    """Columns that hold the same values."""
+    if values := copies_of(moments):
         columns = moments.columns_of(j for pair in values for j in pair)
         pairs = [[*(moments.column_name(j) for j in pair), None] for pair in values]
         yield found(WARNING, "duplicate-columns", columns, pairs=pairs)
-    if gaps:
-        columns = moments.columns_of(sorted({j for pair in gaps for j in pair}))
-        yield found(NOTE, "shared-gaps", columns, remedy=_AT_RANDOM)
+
+
+def _about_gaps_together(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
+    """Columns with missing cells in the same rows, which the test of the moments leaves out."""
+    pairs: dict[Pair, float | None] = {}
+    for numbers in pairs_together(moments, p):
+        j, k = (p.blocks.laws[number].features[-1] for number in numbers)
+        within = moments.total_covariance[j, k] - float(p.weights @ (p.means[:, j] * p.means[:, k]))
+        if moments.n_effective * within * moments.scale[j] * moments.scale[k] > _FEWEST_TOGETHER:
+            pairs[j, k] = None
+    if pairs:
+        found_pairs = _about_pairs("shared-gaps", moments, pairs, _AT_RANDOM)
+        yield replace(found_pairs, severity=FATAL)
 
 
 def _about_correlations(
@@ -303,6 +319,7 @@ def _about_correlations(
     p: Parameters,
     test: OverIdentification,
     explained: Collection[int],
+    from_rows: bool,
 ) -> Iterator[Finding]:
     """Pairs of columns that the test finds correlated, and the blocks that join them."""
     if not test.testable or test.p_value >= LEAST_P_VALUE:
@@ -319,9 +336,8 @@ def _about_correlations(
     rest = {pair: value for pair, value in rest.items() if pair not in gaps}
     if rest:
         yield _about_pairs("correlated-columns", moments, rest, {})
-    known = set(copies_of(moments)[1])
-    gaps = {pair: value for pair, value in gaps.items() if pair not in known}
-    if gaps:
+    # The rows themselves are tested in `missing_dependence`.
+    if gaps and not from_rows:
         yield _about_pairs("shared-gaps", moments, gaps, _AT_RANDOM)
 
 

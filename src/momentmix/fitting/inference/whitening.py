@@ -29,7 +29,6 @@ changes with Σ_jk by E[∂u/∂z_j] E[∂v/∂z_k].
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 
 import numpy as np
@@ -46,6 +45,7 @@ from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import colex_rank, index_sets
+from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places
 from momentmix.parallel import all_threads
 
@@ -88,16 +88,16 @@ class Whitening:
         new = np.maximum(np.diagonal(self.triangle) ** 2, _REDUNDANT)
         return float(2.0 * np.log(self.scale).sum() + np.log(new).sum())
 
-    @cached_property
+    @lazy_property
     def table(self) -> Float:
         """Whitened derivatives at the parameters, by feature, of shape (n, n_places)."""
         return self.whiten(derivative(self._conditions, self._parameters).table())
 
-    @cached_property
+    @lazy_property
     def _slopes(self) -> Float:
         return _tangent(self.table, self._parameters)
 
-    @cached_property
+    @lazy_property
     def projection(self) -> Projection:
         """Projection away from the slopes of all conditions."""
         with all_threads(self._slopes.shape[1]):

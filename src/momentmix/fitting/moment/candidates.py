@@ -39,7 +39,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float, Int
-from momentmix.capacity.monomials import BlockSizes, block_partitions, count_block_monomials
+from momentmix.capacity import BlockSizes, block_partitions, count_block_monomials
 from momentmix.fitting.conditions.conditions import (
     Conditions,
     build_conditions,

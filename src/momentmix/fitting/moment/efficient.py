@@ -15,7 +15,6 @@ strongly, so that this criterion loses precision and can prefer a mixture that t
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +27,7 @@ from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.polish import Bounds
+from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
 SUM_WEIGHT = 1e3  # of the condition Σ ω = 1, in units of one row's noise: it holds to 6 digits
@@ -48,7 +48,7 @@ class Efficient:
     whitening: Whitening
     n_effective: float
 
-    @cached_property
+    @lazy_property
     def factor(self) -> Float:
         """A factor of the covariance of the parameters, rows as `Parameters.flat`."""
         return factor_of_covariance(self.parameters, self.whitening.table, self.n_effective)

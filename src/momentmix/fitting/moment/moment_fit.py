@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -61,6 +60,7 @@ from momentmix.fitting.moment.pool import (
     split_heaviest,
 )
 from momentmix.fitting.moment.variances import resolvable
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
@@ -131,7 +131,7 @@ class MomentFit:
             return check_conditions(moments, self.raw, rng, correlations=correlations)
         return check_conditions(moments, self.raw, rng, True, correlations, *known)
 
-    @cached_property
+    @lazy_property
     def _errors(self) -> Uncertainty | Parameters:
         assert self.uncertainty is not None
         is_diagonal = self.parameters.blocks.is_diagonal
@@ -285,12 +285,12 @@ class _MomentSearch:
         """Whether the support of the number rests on an answer with one component less."""
         return bool(self.effort.last_rounds) and self.parent is None and not self.rank_shows
 
-    @cached_property
+    @lazy_property
     def few(self) -> Conditions:
         """Conditions that compare starts."""
         return few_conditions(self.moments, self.rng)
 
-    @cached_property
+    @lazy_property
     def fewer(self) -> MomentFit:
         """An answer with one component less.
 

@@ -25,7 +25,7 @@ from math import inf, log, nan
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.capacity.monomials import robust_rank
+from momentmix.capacity import robust_rank
 from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
@@ -49,6 +49,7 @@ from momentmix.fitting.inference.findings import (
     collect_findings,
     weight_findings,
 )
+from momentmix.fitting.inference.missing_dependence import about_missing
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     UNTESTABLE,
@@ -85,7 +86,7 @@ _DRAWS = 20  # of parameters: enough for the ninth decile of the loss
 _STEPS = 40  # of EM after a merge
 _FEW_ROWS = 2500  # for a first look, with ten rows a parameter at least
 CERTIFICATE_SEED = 41  # of certificates: one mixture has one verdict, whatever the seed of the fit
-_CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the variances, differ
+CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the variances, differ
 
 
 def answer_from_rows(
@@ -117,6 +118,8 @@ def answer_from_rows(
         with own.clock.stage("halves"):
             again = halves.compare(p)._replace(cut=halves.cut(p))
         certificate = certify(moments, p, test, uncertainty, support, own, again=again)
+        missing = about_missing(moments, p, features, counts, certificate.findings)
+        certificate = replace(certificate, findings=[*certificate.findings, *missing])
         return Rest(uncertainty, certificate)
 
     if not context.defers:
@@ -324,7 +327,7 @@ def support_from_rows(sample: Sample, parameters: Parameters, context: FitContex
     price = 0.5 * p.blocks.n_parameters * log(n) / n  # of the last component, in nats a row
     large = log_likelihood(sample.judges, p)
     for size in sorted({min(max(_FEW_ROWS, 10 * p.n_free), n_sampled), n_sampled}):
-        few, clear = features[:, :size], price + _CLEAR_LOSS + p.n_free / size
+        few, clear = features[:, :size], price + CLEAR_LOSS + p.n_free / size
         # Where every merge stays far below, further steps would not change the answer.
         smaller = one_less(
             few, p, structure, _STEPS, n_threads=context.n_threads, least_gain=price / 20,

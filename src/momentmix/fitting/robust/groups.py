@@ -233,7 +233,7 @@ class _Numbers:
             if is_known or self.try_option(search.priced(candidates[0].parameters)):
                 break
         trials = self._trials()
-        why = "the largest of {} to {} that halves of the rows reproduce"
+        why = "the largest of {} to {} that halves of the rows reproduced in the search"
         note = (why if self.by_halves else "least BIC of {} to {}").format(1, max(trials))
         note = f"n_components={number}: {note}{limit_note(number, self.context)}"
         if any(self.found[r].min() >= LEAST_REPRODUCIBILITY for r in self.found if r > number):
@@ -243,7 +243,9 @@ class _Numbers:
             note += f"; {self.moments.n_counted} rows with {d} features allow no more"
         joined: tuple[JoinedColumns, ...] = ()
         if self.joins:
-            reasons = ["other rows give the groups again"] if number in self.instead else None
+            reasons = (
+                ["halves of the rows reproduced the groups"] if number in self.instead else None
+            )
             note, joined = f"{note}; {search.note(reasons)}", search.joined()
         return Choice(number, note, chosen(trials, number), candidates, blocks, joined)
 

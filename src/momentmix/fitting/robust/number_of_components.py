@@ -15,7 +15,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.capacity.monomials import robust_rank
+from momentmix.capacity import robust_rank
+from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.search import Candidate
@@ -34,6 +35,7 @@ from momentmix.fitting.moment.moment_fit import ANSWER, FIRST_LOOK, SMALLER, Mom
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, Rest, StandardFit, Trial
 from momentmix.fitting.robust.answers import (
     CERTIFICATE_SEED,
+    CLEAR_LOSS,
     ROWS_PER_PARAMETER,
     begin_test,
     certify,
@@ -50,6 +52,9 @@ _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
 LEAST_PROGRESS = 0.98  # of the effect size
 _SEED = 35
+# Of BIC, very strong evidence (Kass and Raftery, 1995); and CLEAR_LOSS nats a row, by which quick
+# searches of the same rows hardly differ.
+_FAR = 10.0
 
 
 class Choice(NamedTuple):
@@ -66,6 +71,25 @@ class Choice(NamedTuple):
 def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
     """Bayesian information criterion of rows with this log-likelihood each, on average."""
     return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
+
+
+def with_final(tried: tuple[Trial, ...], option: tuple[float, float]) -> tuple[Trial, ...]:
+    """The trials, where the chosen one has the log-likelihood and the BIC of the final fit."""
+    score, value = option
+    return tuple(replace(t, log_likelihood=score, bic=value) if t.chosen else t for t in tried)
+
+
+def better_number(tried: tuple[Trial, ...], n_rows: float) -> list[Finding]:
+    """A finding where one component more or less than chosen has a far lower BIC."""
+    chosen = next((t for t in tried if t.chosen), None)
+    if chosen is None:
+        return []
+    far = max(_FAR, 2.0 * CLEAR_LOSS * n_rows)
+    beside = [t for t in tried if abs(t.n_components - chosen.n_components) == 1]
+    gain, better = max(((chosen.bic - t.bic, t.n_components) for t in beside), default=(nan, 0))
+    if not gain > far:
+        return []
+    return [found(FATAL, "better-number", better=better, gain=gain, nats=gain / (2.0 * n_rows))]
 
 
 def limit_note(number: int, context: FitContext) -> str:

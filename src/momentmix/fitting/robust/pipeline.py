@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from math import nan
+from math import isnan, nan
 from typing import Any, Literal
 
 import numpy as np
@@ -20,14 +20,20 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import namespace, on_device_of, physical_memory
-from momentmix.capacity.monomials import FEWEST_BLOCKS, robust_rank
-from momentmix.capacity.ranks import affordable_order, choose_order, usable_orders
+from momentmix.capacity import (
+    FEWEST_BLOCKS,
+    affordable_order,
+    choose_order,
+    robust_rank,
+    usable_orders,
+)
 from momentmix.errors import CapacityError, InputError, check_count
 from momentmix.families.law import with_joined_values
+from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
-from momentmix.fitting.em.em import draw_sample, standardized_density
+from momentmix.fitting.em.em import draw_sample, log_likelihood, standardized_density
 from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.checked_rows import check_rows
@@ -49,6 +55,9 @@ from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.number_of_components import (
     Choice,
     answer_without_rows,
+    better_number,
+    bic,
+    with_final,
 )
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import mixture_from
@@ -56,7 +65,7 @@ from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema
-from momentmix.wording import NEED_ROWS, plural, size_text
+from momentmix.wording import NEED_ROWS, plural, size_text, whole_percent
 
 Number = int | Literal["auto", "bic"]
 
@@ -137,7 +146,13 @@ def fit_robust(
             return fit_robust(table, n_components, again, blocks)
     if choice is not None:
         notes.append(choice.note)
-        answer = replace(answer, tried=choice.tried, joined=choice.joined or answer.joined)
+        tried = choice.tried
+        if tried:
+            assert sample is not None
+            p = answer.parameters
+            score = log_likelihood(sample.judges, p)
+            tried = with_final(tried, (score, bic(p, moments.n_counted, score)))
+        answer = replace(answer, tried=tried, joined=choice.joined or answer.joined)
     answer = replace(answer, notes=[*notes, *answer.notes])
     begun = in_data_units(answer, all_columns, context, rows, summary, table)
     if context.background is not True:
@@ -236,7 +251,10 @@ def _varying_blocks(
 def _check_memory(table: Table, n_components: Number) -> None:
     """Raise, before any work, where a fit takes more than half of the memory."""
     d, r = table.data.n_features, 1 if isinstance(n_components, str) else n_components
-    known = 0 if isinstance(table.data, StandardMoments) else table.data.expected_rows or 0
+    known = 0  # rows that are held, not those that their weights stand for
+    if isinstance(table.data, Rows):
+        counts = table.data.row_counts
+        known = (table.data.expected_rows or 0) if counts is None else len(counts)
 
     def n_bytes(n_features: int) -> float:
         return 8.0 * (_SQUARES * (r * (1 + 2 * n_features)) ** 2 + _TABLES * n_features * known)
@@ -340,10 +358,10 @@ def in_data_units(
     if context.checked is not None:
         are_taken = context.background is not False
         findings = context.checked.outliers.findings(moments, are_taken) + findings
-    bic_units, passes, notes = 2.0 * answer.moments.n_counted * units, answer.passes, answer.notes
+    n_counted, passes = answer.moments.n_counted, answer.passes
+    findings += better_number(answer.tried, n_counted)
     if passes is not None and not passes.converged:
-        stopped = f"stopped after max_passes={context.max_passes} passes, not converged"
-        notes = [*notes, stopped]
+        findings.append(found(FATAL, "not-converged", max_passes=context.max_passes))
     draft = FitResult(
         n_rows=answer.moments.n_rows,
         order=answer.moments.order,
@@ -353,10 +371,10 @@ def in_data_units(
         n_passes=1 if passes is None else 1 + passes.n_passes,
         converged=passes is None or passes.converged,
         log_likelihood=log_likelihood,
-        notes=notes,
+        notes=answer.notes,
         certificate=Certificate(UNTESTABLE, nan, findings, mixture.n_components),
         tried=tuple(
-            replace(t, log_likelihood=t.log_likelihood - units, bic=t.bic + bic_units)
+            replace(t, log_likelihood=t.log_likelihood - units, bic=t.bic + 2.0 * n_counted * units)
             for t in answer.tried
         ),
         joined=_joined_columns(answer, moments, schema),
@@ -373,9 +391,28 @@ def in_data_units(
         uncertainty, certificate = rest()
         certificate = replace(certificate, findings=certificate.findings + findings)
         uncertainty = uncertainty.embedded(*place).reordered(order)
-        return replace(draft, certificate=certificate, uncertainty=uncertainty)
+        result = replace(draft, certificate=certificate, uncertainty=uncertainty)
+        return with_final_figures(result)
 
     return BegunFit(draft, finish)
+
+
+def with_final_figures(result: FitResult) -> FitResult:
+    """The trial of the chosen number, and its note, with the figures of the final fit."""
+    chosen = next((t for t in result.tried if t.chosen), None)
+    if chosen is None:
+        return result
+    p_value, again, notes = chosen.p_value, chosen.reproducibility, list(result.notes)
+    if not isnan(p_value):
+        p_value = result.certificate.p_value
+    least = float(result.reproducibility.min())
+    if again and not isnan(least):
+        again, start = tuple(result.reproducibility.tolist()), f"n_components={len(again)}: "
+        words = f"; the final fit has a least reproducibility of {whole_percent(least)}"
+        notes = [f"{note}{words}" if note.startswith(start) else note for note in notes]
+    final = replace(chosen, p_value=p_value, reproducibility=again)
+    tried = tuple(final if t.chosen else t for t in result.tried)
+    return replace(result, tried=tried, notes=notes)
 
 
 def with_background(

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,6 +38,7 @@ from momentmix.fitting.data import AskedBlocks, Table, known_blocks
 from momentmix.fitting.em.em import log_likelihood, run_batch
 from momentmix.fitting.em.search import quick_fit
 from momentmix.fitting.robust.number_of_components import bic
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
@@ -313,7 +313,7 @@ class _Groups:
         every = self._joint(np.arange(own.size), is_seen)
         return _Column(cells, others, responsibilities(every)[0])
 
-    @cached_property
+    @lazy_property
     def _halves(self) -> list[tuple[NDArray[np.bool_], Float, Float, Float]]:
         """Which rows are left out; their log-densities, (r, n), by Gaussians of the others.
 

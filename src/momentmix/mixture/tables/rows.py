@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, Reduction, log_sums, posteriors
 from momentmix.mixture.gaussian import central_densities
@@ -98,7 +99,7 @@ class TableDensity:
 
     # -- missing cells of joined columns, or that are not part of the model ---------------------
 
-    @cached_property
+    @lazy_property
     def _joined(self) -> NDArray[np.bool_]:
         """Which columns are joined with others, of shape (n_columns,)."""
         is_joined, column_of = np.zeros(self.schema.n_columns, dtype=bool), self.schema.column_of
@@ -148,7 +149,7 @@ class TableDensity:
             return np.asarray(reduce(joint, np)).T
         return np.asarray(self.density.of_groups(posteriors(joint).T, reduce))
 
-    @cached_property
+    @lazy_property
     def _without(self) -> Callable[[tuple[int, ...], tuple[int, ...]], _Marginal]:
         own = partial(_marginal_density, self.parameters, self.schema, self.density.n_groups)
         return lru_cache(_MOST_PATTERNS)(own)

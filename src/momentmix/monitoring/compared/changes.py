@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import nan, sqrt
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.families.column import Level
 from momentmix.findings.finding import WARNING, Finding, found
+from momentmix.lazy import lazy_property
 from momentmix.monitoring.compared.side import Side, common_spread
 from momentmix.monitoring.compared.significance import by_chance, share_test, two_sided
 from momentmix.summary.summary import MomentSummary
@@ -131,13 +131,13 @@ class ColumnTests:
     def _p(self, change: Float, left: Float, right: Float) -> Float:
         return two_sided(change, left, right, self.a.n_seen, self.b.n_seen)
 
-    @cached_property
+    @lazy_property
     def _common_kurtosis(self) -> Float:
         """Fourth moments over squared variances, of both together; NaN if not kept."""
         a, b = self.a.central, self.b.central
         return np.asarray(self._common(a[4], b[4]) / self._common(a[2], b[2]) ** 2)
 
-    @cached_property
+    @lazy_property
     def means(self) -> ChangeEstimate:
         """Differences of means in common deviations; constants that differ have p = 0."""
         change = self.b.location - self.a.location
@@ -152,7 +152,7 @@ class ColumnTests:
         moved = self._enough & (self.spread == 0) & (np.abs(change) > least)
         return found._replace(p_value=np.where(moved, 0.0, found.p_value))
 
-    @cached_property
+    @lazy_property
     def spreads(self) -> ChangeEstimate:
         """Logarithms of the ratios of deviations, tested by the difference of variances."""
         a, b = self.a.central, self.b.central
@@ -163,7 +163,7 @@ class ColumnTests:
         p = np.where(self._two_values, nan, p)
         return self._estimate(effect, relative, p)
 
-    @cached_property
+    @lazy_property
     def _two_values(self) -> NDArray[np.bool_]:
         """Whether all else follows from the mean, as for 0 and 1 in half of the rows each."""
         n = np.minimum(self.a.n_seen, self.b.n_seen)

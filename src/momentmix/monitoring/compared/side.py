@@ -13,12 +13,12 @@ that the summary does not keep is NaN.
 
 from __future__ import annotations
 
-from functools import cached_property
 from math import comb
 
 import numpy as np
 
 from momentmix._typing import Float, Int
+from momentmix.lazy import lazy_property
 from momentmix.summary.column_facts import schema_of
 from momentmix.summary.readings import flat_moments
 from momentmix.summary.summary import MomentSummary
@@ -70,7 +70,7 @@ class Side:
         ]
         self.central = np.asarray(np.asarray(parts) / self.share)
 
-    @cached_property
+    @lazy_property
     def location(self) -> Float:
         """Means of the values with the centers of their columns, of shape (k,)."""
         centers = np.array([self.schema.columns[i].center for i in self.column.tolist()])

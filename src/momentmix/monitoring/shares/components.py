@@ -16,7 +16,7 @@ share.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 from scipy.linalg import LinAlgError, helmert
@@ -35,6 +35,7 @@ from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
+from momentmix.lazy import lazy_property
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters
 from momentmix.monitoring.shares.tracked_model import StandardComponents
@@ -155,7 +156,7 @@ class FixedComponents:
         inverse = np.asarray(np.linalg.pinv(slopes), dtype=np.float64)  # (r − 1, q)
         return np.asarray(basis @ root.transposed(inverse.T).T)
 
-    @cached_property
+    @lazy_property
     def rank(self) -> int:
         """Number of components whose weights the moments identify."""
         w = self.parameters.weights
@@ -163,7 +164,7 @@ class FixedComponents:
         values = np.linalg.svd(white, compute_uv=False)
         return 1 + int((values > _APART * max(1.0, float(values.max(initial=0.0)))).sum())
 
-    @cached_property
+    @lazy_property
     def draws(self) -> Float:
         """Moments of single rows of each component, of shape (r, q, n_draws)."""
         tables, conditions = [], self.conditions
@@ -251,7 +252,7 @@ class ComponentSets:
             self._known[degree] = FixedComponents.of(conditions, p, self._model.factor)
         return self._known[degree]
 
-    @cached_property
+    @lazy_property
     def _identifying(self) -> list[int]:
         """Degrees that the summaries hold, from the lowest that identifies the weights."""
         r, found = self._model.parameters.n_components, list[int]()

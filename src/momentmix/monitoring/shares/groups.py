@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import chain, islice
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
+from momentmix.lazy import lazy_property
 from momentmix.monitoring.shares.components import ComponentSets
 from momentmix.monitoring.shares.group_weights import (
     UNTESTED,
@@ -131,7 +131,7 @@ class Groups:
             return summary
         return summary.truncate(min(summary.order, len(places))).select(places)
 
-    @cached_property
+    @lazy_property
     def schema(self) -> Schema | None:
         """The schema that summaries and mixture have in common; None of plain numbers."""
         mixture = self._tracked.mixture

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,7 @@ from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
+from momentmix.lazy import lazy_property
 from momentmix.mixture import gaussian
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import ColumnValues
@@ -77,7 +77,7 @@ class TrackedModel:
             )
         return cls(own)
 
-    @cached_property
+    @lazy_property
     def columns(self) -> list[int]:
         """Columns that are used: products of joined ones with gaps are no moments of the model."""
         joined = [j for block in self.whole.blocks if len(block.columns) > 1 for j in block.columns]
@@ -91,7 +91,7 @@ class TrackedModel:
             )
         return kept
 
-    @cached_property
+    @lazy_property
     def mixture(self) -> Mixture:
         """The mixture of the columns that are used."""
         every = len(self.columns) == self.whole.n_columns

@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 from momentmix.errors import InputError
+from momentmix.lazy import lazy_property
 from momentmix.tables.source import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
 
@@ -59,14 +59,14 @@ class Dialect:
                 f"separates the fields, such as {option(delimiter=';')}."
             )
 
-    @cached_property
+    @lazy_property
     def nulls(self) -> tuple[str, ...]:
         """Texts that mean a missing cell."""
         if self.na_values is None:
             return NULLS
         return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
 
-    @cached_property
+    @lazy_property
     def _pattern(self) -> str:
         r"""Pattern of a number, in which ``\d`` is any digit, as for Python."""
         point = re.escape(self.decimal)

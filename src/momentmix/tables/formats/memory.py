@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from numpy.typing import NDArray
 from momentmix import arrays
 from momentmix._typing import Array
 from momentmix.errors import InputError, InputTypeError
+from momentmix.lazy import lazy_property
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import (
     Cells,
@@ -119,20 +119,13 @@ def as_rows(
     if is_frame(rows):
         array, names = _frame_rows(rows, feature_names, "the summary")
     else:
-        array = _rectangular(rows)
+        array = arrays.plain_array(rows)
         arrays.check_real(
             array, "the array" if array.dtype.kind in "fiubc" else _not_numbers(array)
         )
     check_shape(array, n_features)
     warn_integers(np.ma.compressed(rows) if arrays.has_mask(rows) else array, "rows hold")
     return array, names
-
-
-def _rectangular(rows: Any) -> NDArray[Any]:
-    try:
-        return arrays.plain_array(rows)
-    except ValueError as error:
-        raise InputError(f"rows must form a rectangular array: {error}.") from error
 
 
 def _not_numbers(array: NDArray[Any]) -> str:
@@ -174,8 +167,8 @@ def for_sklearn(X: Any) -> tuple[Any, tuple[str, ...] | None]:
         for i in range(len(frame_labels(X))):
             _numbers_of(X, i)  # scikit-learn names no column
         return X, None
-    if arrays.has_mask(X):
-        X = arrays.plain_array(X)  # NaN where a number is masked
+    if arrays.has_mask(X) or isinstance(X, list | tuple):
+        X = arrays.plain_array(X)  # NaN where a number is masked; rows of one length
     dtype = getattr(X, "dtype", None)
     if getattr(dtype, "kind", "") in "VMm" and dtype is not None:
         arrays.check_real(X, "X")  # fields and times, whose bytes scikit-learn takes as numbers
@@ -262,7 +255,7 @@ class MemoryTable(Source):
                 given.append(cells)
         yield Batch(0, self.n_rows or 0, given)
 
-    @cached_property
+    @lazy_property
     def mark(self) -> str:
         """Digest of names and of all cells."""
         digest = hashlib.sha256(repr(self.column_names).encode())
@@ -291,7 +284,7 @@ def _checked_list(name: object, column: Any) -> Any:
 
 def _columns_of_array(rows: Any) -> list[Array]:
     """The columns of an array, or of a list of rows."""
-    array = _rectangular(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
+    array = arrays.plain_array(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind not in "fiubOU":

@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cached_property
 from typing import Any
 
 from momentmix.errors import InputError
+from momentmix.lazy import lazy_property
 from momentmix.tables.formats.binary_files import ArrowFile, batch_rows, numbered
 from momentmix.tables.formats.copies import LocalCopy
 from momentmix.tables.formats.memory import is_frame
@@ -97,7 +97,7 @@ class _Dataset(ArrowSource):
 class _Copied(ArrowFile):
     """The record batches of a query or stream, in a temporary file."""
 
-    @cached_property
+    @lazy_property
     def mark(self) -> str:
         """Digest of the schema: equal rows may come in other batches."""
         return hashlib.sha256(str(self.schema).encode()).hexdigest()

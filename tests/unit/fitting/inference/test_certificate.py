@@ -2,16 +2,18 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.findings.finding import Severity, found
+from momentmix.findings.finding import CATALOG, Severity, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
+from momentmix.fitting.inference.verdict import REASONS
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
 from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
@@ -44,9 +46,9 @@ def support(supported):
         ({}, "passed", None),
         ({"findings": [WARNING]}, "passed", None),
         ({"test": outcome(1e-9, 1e-4)}, "passed", None),  # a negligible effect
-        ({"loss": NAN}, "passed", None),  # method="paper"
+        ({"loss": NAN}, "passed", None),
         ({"support": support(True)}, "passed", None),
-        ({"test": UNTESTABLE, "r": 1}, "passed", None),
+        ({"test": UNTESTABLE, "r": 1}, "untested", "nothing to test"),
         ({"test": UNTESTABLE}, "untested", "nothing to test"),
         ({"test": UNTESTABLE, "findings": [WARNING]}, "untested", "more moment conditions than"),
         ({"support": support(None)}, "untested", "words on support"),
@@ -101,6 +103,10 @@ def with_groups(again=(0.96, 0.92, 0.81), separation=APART, description=ROUGH, *
         ({"test": UNTESTABLE}, "useful"),
         ({"loss": 0.04}, "useful"),
         ({"test": outcome()}, "passed"),
+        ({"test": outcome(), "again": (0.96, 0.92, 0.74)}, "not passed"),
+        ({"test": UNTESTABLE, "again": (0.5, 0.5, 0.0)}, "not passed"),
+        ({"test": outcome(), "again": (NAN, NAN, NAN)}, "passed"),  # unknown is no failure
+        ({"test": outcome(), "description": Description("poor", 0.4)}, "not passed"),
         ({"again": (0.96, 0.92, 0.74)}, "not passed"),
         ({"again": (0.96, 0.92, NAN)}, "not passed"),
         ({"loss": 0.06}, "useful"),  # halves of the rows show how precise borders are
@@ -401,7 +407,8 @@ def test_three_components_of_one_column_cannot_be_tested():
     assert c.reasons == []
     assert "nothing to test" in c.untested[0]
     lost = replace(c, reproducibility=np.array([1.0, 1.0, 0.7]))
-    assert lost.verdict == "untested"
+    assert lost.verdict == "not passed"
+    assert "group 2 is found again in 70 %" in lost.reasons[0]
     assert replace(lost, predicted_loss=0.5).verdict == "not passed"
 
 
@@ -413,3 +420,17 @@ def test_findings_come_back_from_a_file_as_data(tmp_path):
     findings = load_fit(tmp_path / "model.json")[1].certificate.findings
     assert findings[0] == shape
     assert findings[1].text == WARNING.text
+
+
+# -- the one list of reasons ------------------------------------------------------------------
+
+
+def test_the_page_has_the_list_of_reasons():
+    page = (Path(__file__).parents[4] / "docs" / "reading-a-result.md").read_text("utf-8")
+    table = page.split("| reasons | groups confirmed | else |\n", 1)[1].split("\n\n", 1)[0]
+    said = {}
+    for line in table.splitlines()[1:]:
+        kinds, *verdicts = (cell.strip() for cell in line.strip("|").split("|"))
+        said |= {kind.strip("` "): tuple(verdicts) for kind in kinds.split(",")}
+    assert said == REASONS
+    assert set(REASONS) <= set(CATALOG)

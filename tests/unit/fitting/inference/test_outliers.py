@@ -198,9 +198,8 @@ def test_groups_are_those_without_the_scattered_rows():
 def test_a_background_needs_rows_and_has_few_where_none_is_far(case):
     summary = mm.summarize(case)
     assert mm.fit(summary, 2).mixture.background is None
-    for data, options in ((summary, {}), (case, {"method": "paper"})):
-        with pytest.raises(InputError, match="needs rows and the robust method"):
-            mm.fit(data, 2, background=True, **options)
+    with pytest.raises(InputError, match="needs rows: the share"):
+        mm.fit(summary, 2, background=True)
     with pytest.raises(InputError, match='background must be True, False or "auto"'):
         mm.fit(case, 2, background="yes")
     found = mm.fit(case, 2, background=True, random_state=0).mixture

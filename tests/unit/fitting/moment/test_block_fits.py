@@ -8,8 +8,7 @@ import pytest
 from block_laws import block_law, blocks_of, exact_block_moments, standardized
 from scipy.optimize import linear_sum_assignment
 
-from momentmix.capacity.monomials import robust_rank
-from momentmix.capacity.ranks import choose_order, largest_rank, smallest_order
+from momentmix.capacity import choose_order, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
@@ -25,6 +24,7 @@ from momentmix.fitting.moment.moment_fit import (
 from momentmix.fitting.moment.variances import fit_spread, resolvable
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
+from momentmix.paper.ranks import largest_rank, smallest_order
 
 LAWS = {"3, 2, 2": ((3, 2, 2), 2), "2, 2, 1, 1, 1": ((2, 2, 1, 1, 1), 3), "4 of 3": ((3,) * 4, 3)}
 

@@ -9,7 +9,7 @@ from fitting_helpers import (
 )
 
 from momentmix import DiagonalMixture
-from momentmix.capacity.monomials import count_monomials
+from momentmix.capacity import count_monomials
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes

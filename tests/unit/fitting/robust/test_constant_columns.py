@@ -85,18 +85,6 @@ def test_the_number_of_components_is_chosen_without_them(case):
     np.testing.assert_allclose(b.mixture.means[:, own], a.mixture.means, rtol=1e-9)
 
 
-def test_the_printed_method_is_judged_without_them(case):
-    rows = case[0] + 30.0
-    wide, _ = with_columns(rows, [3], [40.0])
-    result = mm.fit(wide, 2, method="paper", random_state=0)
-    assert result.mixture.means[:, 3] == pytest.approx(40.0, rel=0.05)
-    assert (result.mixture.variances > 0).all()
-    assert [f.kind for f in result.certificate.findings].count("constant-column") == 1
-    without = mm.fit(rows, 2, method="paper", random_state=0)
-    dof = without.certificate.test.degrees_of_freedom
-    assert result.certificate.test.degrees_of_freedom == dof
-
-
 def test_they_do_not_count_as_parameters():
     rows = np.random.default_rng(0).normal(size=(60, 3))
     rows[:30] += 8.0

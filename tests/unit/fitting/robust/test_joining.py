@@ -180,8 +180,6 @@ def test_what_cannot_be_fitted(case):
     wide = np.random.default_rng(0).normal(size=(2000, 100))
     with pytest.raises(InputError, match="10302 parameters; fits with blocks have at most 8000"):
         mm.fit(wide, 2, blocks=[range(100)])
-    with pytest.raises(InputError, match="diagonal covariances only"):
-        mm.fit(rows, 3, method="paper", blocks=[[0, 1]])
 
 
 def test_what_pays_is_joined():

@@ -4,10 +4,8 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix.capacity.monomials import robust_rank
-from momentmix.capacity.ranks import affordable_order, choose_order, usual_order
-from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.paper import fit_by_paper
+from momentmix.capacity import affordable_order, choose_order, robust_rank, usual_order
+from momentmix.errors import CapacityError
 
 
 @pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (7, 4)])
@@ -18,26 +16,6 @@ def test_result_tells_the_order(d, r):
     assert mm.fit(rows, r, random_state=0, max_passes=2).order == order
     assert mm.fit(mm.summarize(rows, order=order), r, random_state=0).order == order
     assert mm.MomentGaussianMixture(r).partial_fit(rows).summary_.order == order
-
-
-@pytest.mark.filterwarnings("ignore:not converged")
-@pytest.mark.parametrize(("d", "r"), [(1, 1), (2, 1), (8, 1), (8, 2)])
-def test_the_printed_method_takes_its_order(d, r):
-    rows = 5 + np.random.default_rng(d).standard_normal((300, d))
-    rows[: 300 // r] += 9.0
-    order = choose_order(d, r, method="paper")
-    assert mm.fit(rows, r, method="paper", random_state=0).order == order
-    fitted = mm.MomentGaussianMixture(r, method="paper", random_state=0).fit(rows)
-    assert fitted.summary_.order == order
-    parts = mm.MomentGaussianMixture(r, method="paper", random_state=0).partial_fit(rows)
-    assert parts.summary_.order == parts.fit_summary().result_.order == order
-
-
-def test_the_printed_method_takes_the_order_asked_for_with_one_component():
-    rows = np.random.default_rng(0).standard_normal((300, 6))
-    assert fit_by_paper(rows, 1, 4).order == 4
-    with pytest.raises(InputError, match="order=7 needs that many features; there are 6"):
-        fit_by_paper(rows, 1, 7)
 
 
 def test_what_a_summary_holds_is_a_bound_and_else_changes_nothing():

@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix import DiagonalMixture, largest_rank
+from momentmix import DiagonalMixture, largest_rank, paper
 from momentmix.errors import FitWarning
-from momentmix.fitting.paper import fit_by_paper, learn_mixture, weight_order
 from momentmix.mixture.matching import parameter_errors
-from momentmix.reproduce.experiments import PerturbedMoments, law_of_section_6
+from momentmix.paper.experiments import PerturbedMoments, law_of_section_6
+from momentmix.paper.gaussian_mixture import learn_mixture, weight_order
 
 
 @pytest.mark.parametrize("order", [3, 4, 5, 6])
@@ -61,7 +61,9 @@ def test_a_true_variance_of_zero_stays_zero():
 def test_variances_stay_as_printed_without_a_floor():
     truth = law_of_section_6(np.random.default_rng(7), 15, 8, 1.0)
     rows, _ = truth.sample(3000, random_state=0)
-    raised, printed = (fit_by_paper(rows, 8, 4, 0, floor).mixture for floor in (0.1, 0.0))
+    raised, printed = (
+        paper.fit(rows, 8, 4, variance_floor=floor, random_state=0).mixture for floor in (0.1, 0.0)
+    )
     assert raised.means.tolist() == printed.means.tolist()
     changed = printed.variances != raised.variances
     assert (printed.variances[changed] < raised.variances[changed]).all()
@@ -74,19 +76,19 @@ def test_a_summary_and_its_rows_give_the_same_answer():
     truth = law_of_section_6(np.random.default_rng(7), 10, 3, 5.0)
     rows, _ = truth.sample(3000, random_state=0)
     summary = mm.summarize(rows, order=4, squared_order=2)
-    whole = fit_by_paper(rows, 3, 4, 0).mixture
-    assert fit_by_paper(summary, 3, 4, 0).mixture.means.tolist() == (whole.means.tolist())
+    whole = paper.fit(rows, 3, 4, random_state=0).mixture
+    assert paper.fit(summary, 3, 4, random_state=0).mixture.means.tolist() == (whole.means.tolist())
 
 
 def test_a_summary_without_the_squares_is_refused():
     rows = np.random.default_rng(0).standard_normal((100, 15))
     summary = mm.summarize(rows, order=5)
     with pytest.raises(mm.InputError, match="squared_order=3"):
-        fit_by_paper(summary, 10, 5)
+        paper.fit(summary, 10, 5)
 
 
 def test_hopeless_offsets_are_warned_of():
     truth = law_of_section_6(np.random.default_rng(7), 10, 2, 5.0)
     rows, _ = truth.sample(3000, random_state=0)
     with pytest.warns(FitWarning, match="column 4 lies .* from zero"):
-        fit_by_paper(rows + 1e4 * (np.arange(10) == 4), 2, 3, 0)
+        paper.fit(rows + 1e4 * (np.arange(10) == 4), 2, 3, random_state=0)

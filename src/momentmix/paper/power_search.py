@@ -24,15 +24,14 @@ import numpy as np
 from scipy import linalg
 
 from momentmix._typing import Array, Float, Int
-from momentmix.tensor.gauss_newton import fit_powers
-from momentmix.tensor.incomplete_tensor import (
+from momentmix.paper.gauss_newton import fit_powers, leave_one_out
+from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract_gradient,
     elementary_symmetric,
     power_inner_products,
     power_sum,
 )
-from momentmix.tensor.normal_matrix import leave_one_out
 
 _POWER_STEPS = 12
 _SPARE_STARTS = 20  # besides two for each factor that is missing
@@ -64,7 +63,7 @@ def search_powers(
     for _ in range(_ROUNDS):
         if len(factors):
             n_steps = _LOOSE_STEPS[len(factors) == rank]
-            factors = fit_powers(tensor, factors, max_iterations=n_steps, loose=True).factors
+            factors = fit_powers([tensor], factors, max_iterations=n_steps).factors
         missing = rank - len(factors)
         left = tensor.values - power_sum(factors, order)
         new, sizes = largest_powers(left, d, order, 2 * missing + _SPARE_STARTS, rng)

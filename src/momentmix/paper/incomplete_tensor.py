@@ -16,10 +16,11 @@ Differs from the paper: nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from math import comb, factorial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -32,11 +33,10 @@ from momentmix.index_sets import (
     index_sets,
     monomials,
     monomials_pullback,
-    monomials_tangent,
 )
 from momentmix.parallel import map_in_order
 
-T = TypeVar("T")
+_CACHED = 1 << 16  # numbers in the blocks of `power_inner_products`, which a cache holds
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,8 @@ class IncompleteSymmetricTensor:
         Parameters
         ----------
         array : array of shape (n_features, …, n_features), one axis for each index
-            Symmetric within rounding errors; entries with equal indices are not used.
+            Symmetric within rounding errors. Entries with equal indices are not used, and may be
+            NaN.
 
         Examples
         --------
@@ -157,24 +158,21 @@ class IncompleteSymmetricTensor:
                 f"indices; got shape {dense.shape}."
             )
         check_countable(d, order)
-        values = dense[tuple(index_sets(d, order).T)]
-        if dense.dtype.kind in "fc":
-            digits = np.sqrt(order) * 16 * np.finfo(dense.dtype).eps
-        else:
-            digits = 0.0
-        scale = float(np.abs(dense).max(initial=0.0))
+        tensor = cls(dense[tuple(index_sets(d, order).T)], d, order)
+        eps = np.finfo(dense.dtype).eps if dense.dtype.kind in "fc" else 0.0
+        most = 16 * np.sqrt(order) * float(eps) * float(np.nanmax(np.abs(dense)))
         for axis in range(order - 1):  # swaps of neighbors give every permutation
             swapped = np.swapaxes(dense, axis, axis + 1)
             apart = np.abs(np.subtract(dense, swapped, dtype=np.result_type(dense, float)))
-            largest = float(apart.max(initial=0.0))
-            if largest > digits * scale:
-                place = tuple(int(i) for i in np.unravel_index(apart.argmax(), dense.shape))
+            if np.nanmax(apart) > most:
+                place = tuple(int(i) for i in np.unravel_index(np.nanargmax(apart), dense.shape))
                 raise InputError(
                     f"array must be symmetric within rounding errors; the entry at {place} and "
-                    f"that with indices {axis} and {axis + 1} exchanged differ by {largest:.3g} "
-                    "(largest difference). Average the array over all orders of its axes first."
+                    f"that with indices {axis} and {axis + 1} exchanged differ by "
+                    f"{np.nanmax(apart):.3g} (largest difference). Average the array over all "
+                    "orders of its axes first."
                 )
-        return cls(values, d, order)
+        return tensor
 
     @property
     def labels(self) -> Int:
@@ -203,15 +201,13 @@ class IncompleteSymmetricTensor:
         return other
 
     def __add__(self, other: IncompleteSymmetricTensor) -> IncompleteSymmetricTensor:
-        values = self.values + self._paired(other).values
-        return IncompleteSymmetricTensor(values, self.n_features, self.order)
+        return replace(self, values=self.values + self._paired(other).values)
 
     def __sub__(self, other: IncompleteSymmetricTensor) -> IncompleteSymmetricTensor:
-        values = self.values - self._paired(other).values
-        return IncompleteSymmetricTensor(values, self.n_features, self.order)
+        return replace(self, values=self.values - self._paired(other).values)
 
     def __mul__(self, factor: complex) -> IncompleteSymmetricTensor:
-        return IncompleteSymmetricTensor(self.values * factor, self.n_features, self.order)
+        return replace(self, values=self.values * factor)
 
     __rmul__ = __mul__
 
@@ -249,37 +245,18 @@ class _PivotTables:
         self.lower = monomials(points, self.a)
         self.upper = monomials(points[::-1], self.b)
 
-    def __iter__(self) -> Iterator[tuple[int, Int, int, int]]:
-        """Yield the pivot j, the first position of each run of its entries (n_γ,), n_γ and n_α."""
+    def __iter__(self) -> Iterator[tuple[int, Int]]:
+        """Yield the pivot j and the positions of its entries, (n_γ, n_α)."""
         mirrored = self.d - 1 - index_sets(self.d, self.b)[:, ::-1]  # increasing again
-        starts = colex_rank(mirrored, position=self.a + 1)
+        starts = colex_rank(mirrored, position=self.a + 1)[:, None]
         for j in range(self.a, self.d - self.b):
             n_upper, n_lower = comb(self.d - 1 - j, self.b), comb(j, self.a)
-            yield j, starts[:n_upper] + comb(j, self.a + 1), n_upper, n_lower
+            yield j, starts[:n_upper] + (comb(j, self.a + 1) + np.arange(n_lower))
 
 
-_CACHED = 1 << 16  # numbers in the blocks of `power_inner_products`, which a cache holds
-_LONG_RUN = 64  # at this length copying runs one by one becomes faster than an index array
-
-
-def _read_runs(values: Array, starts: Int, length: int) -> Array:
-    """The runs values[start : start + length] as rows, of shape (len(starts), length)."""
-    if length < _LONG_RUN:
-        return np.asarray(values[starts[:, None] + np.arange(length)])
-    return np.stack([values[start : start + length] for start in starts.tolist()])
-
-
-def _write_runs(values: Array, starts: Int, rows: Array) -> None:
-    """The inverse of `_read_runs`."""
-    length = rows.shape[1]
-    if length < _LONG_RUN:
-        values[starts[:, None] + np.arange(length)] = rows
-        return
-    for start, row in zip(starts.tolist(), rows, strict=True):
-        values[start : start + length] = row
-
-
-def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) -> Array:
+def power_sum(
+    factors: ArrayLike, order: int, weights: ArrayLike | None = None, n_threads: int = 1
+) -> Array:
     """Σ_i weights_i · factors_i^{⊗order} on Ω_order, of shape (C(d, order),): matrix products."""
     points = np.asarray(factors).T
     if points.dtype.kind != "c":
@@ -288,75 +265,28 @@ def power_sum(factors: ArrayLike, order: int, weights: ArrayLike | None = None) 
     tables = _PivotTables(points, order)
     lower, upper = tables.lower[-1], tables.upper[-1]
     values = np.empty(comb(tables.d, order), dtype=scale.dtype)
-    for j, starts, n_upper, n_lower in tables:
-        _write_runs(values, starts, (upper[:n_upper] * scale[j]) @ lower[:n_lower].T)
+
+    def fill(pivot: tuple[int, Int]) -> None:
+        j, places = pivot
+        n_upper, n_lower = places.shape
+        values[places] = (upper[:n_upper] * scale[j]) @ lower[:n_lower].T
+
+    deque(map_in_order(fill, tables, n_threads), maxlen=0)
     return values
 
 
-def contract(values: Array, factors: Array, order: int) -> Array:
+def contract(values: Array, factors: Array, order: int, n_threads: int = 1) -> Array:
     """Contract a tensor on Ω_m with powers of each factor: Σ_I values_I · Π_{a∈I} factors_ia."""
     tables = _PivotTables(factors.T, order)
-    inner = np.zeros(factors.shape[0], np.result_type(values, factors))
-    for j, starts, n_upper, n_lower in tables:
-        partial = _read_runs(values, starts, n_lower) @ tables.lower[-1][:n_lower]  # (n_upper, r)
-        inner += np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper]) * tables.points[j]
-    return inner
 
+    def part(pivot: tuple[int, Int]) -> Array:
+        j, places = pivot
+        n_upper, n_lower = places.shape
+        partial = values[places] @ tables.lower[-1][:n_lower]  # (n_upper, r)
+        inner = np.einsum("kb,kb->b", partial, tables.upper[-1][:n_upper])
+        return np.asarray(inner * tables.points[j])
 
-def project_remainder(
-    values: Array, factors: Array, order: int, weights: Array, n_threads: int = 1
-) -> tuple[Array, float]:
-    """Contract what Σ_i weights_i factors_i^{⊗m} leaves of a tensor with the conjugate factors.
-
-    With it the sum of the remainder's squared absolute values; it is never stored as a whole.
-    """
-    inner = np.zeros(factors.shape[0], np.result_type(values, factors, weights))
-    squares = 0.0
-
-    def project(block: Array, longer: Array, shorter: Array, pivot: Array) -> tuple[Array, float]:
-        partial = block.T @ longer.conj()
-        inner = np.einsum("kb,kb->b", partial, shorter.conj()) * pivot.conj()
-        return inner, float(np.linalg.norm(block)) ** 2
-
-    for of_pivot, square in _map_remainder(project, values, factors, order, weights, n_threads):
-        inner += of_pivot
-        squares += square
-    return inner, squares
-
-
-def remainder_squares(
-    values: Array, factors: Array, order: int, weights: Array, n_threads: int = 1
-) -> float:
-    """Sum of the squared absolute values of what a sum of powers leaves of a tensor."""
-
-    def square(block: Array, *tables: Array) -> float:
-        return float(np.linalg.norm(block)) ** 2
-
-    return sum(_map_remainder(square, values, factors, order, weights, n_threads))
-
-
-def _map_remainder(
-    work: Callable[[Array, Array, Array, Array], T],
-    values: Array,
-    factors: Array,
-    order: int,
-    weights: Array,
-    n_threads: int,
-) -> Iterator[T]:
-    """Results of `work` for each pivot: its remainder, the two tables, and the pivot's row."""
-    tables = _PivotTables(factors.T, order)
-    lower, upper = tables.lower[-1], tables.upper[-1]
-
-    def at_pivot(pivot: tuple[int, Int, int, int]) -> T:
-        j, starts, n_upper, n_lower = pivot
-        block = _read_runs(values, starts, n_lower)  # (n_upper, n_lower)
-        longer, shorter = upper[:n_upper], lower[:n_lower]
-        if n_upper < n_lower:
-            block, longer, shorter = block.T, shorter, longer
-        block = block - longer @ (shorter * (tables.points[j] * weights)).T
-        return work(block, longer, shorter, tables.points[j])
-
-    return map_in_order(at_pivot, tables, n_threads)
+    return np.asarray(sum(map_in_order(part, tables, n_threads)))
 
 
 def contract_gradient(values: Array, factors: Array, order: int) -> Array:
@@ -366,8 +296,9 @@ def contract_gradient(values: Array, factors: Array, order: int) -> Array:
     dtype = np.result_type(values, factors)
     by_lower, by_upper = np.zeros(lower.shape, dtype), np.zeros(upper.shape, dtype)
     by_pivot = np.zeros(tables.points.shape, dtype)
-    for j, starts, n_upper, n_lower in tables:
-        block = _read_runs(values, starts, n_lower)
+    for j, places in tables:
+        n_upper, n_lower = places.shape
+        block = values[places]
         partial = block @ lower[:n_lower]  # (n_upper, r)
         by_pivot[j] = np.einsum("kb,kb->b", partial, upper[:n_upper])
         by_upper[:n_upper] += partial * tables.points[j]
@@ -375,22 +306,6 @@ def contract_gradient(values: Array, factors: Array, order: int) -> Array:
     by_pivot += monomials_pullback(tables.points, tables.lower, by_lower)
     by_pivot += monomials_pullback(tables.points[::-1], tables.upper, by_upper)[::-1]
     return by_pivot.T
-
-
-def power_derivative(factors: Array, directions: Array, order: int) -> Array:
-    """Directional derivative of ``power_sum(factors, order)``, of shape (C(d, order),)."""
-    tables = _PivotTables(factors.T, order)
-    tangents = directions.T
-    lower, upper = tables.lower[-1], tables.upper[-1]
-    d_lower = monomials_tangent(tables.points, tangents, tables.lower)
-    d_upper = monomials_tangent(tables.points[::-1], tangents[::-1], tables.upper)
-    values = np.empty(comb(tables.d, order), np.result_type(factors, directions))
-    for j, starts, n_upper, n_lower in tables:
-        up, low = upper[:n_upper], lower[:n_lower]
-        moved = d_upper[:n_upper] * tables.points[j] + up * tangents[j]
-        block = moved @ low.T + (up * tables.points[j]) @ d_lower[:n_lower].T
-        _write_runs(values, starts, block)
-    return values
 
 
 def elementary_symmetric(x: Array, degree: int) -> Array:
@@ -415,18 +330,9 @@ def power_inner_products(a: Array, b: Array, order: int) -> Array:
     [[62.0]]
     """
     result = np.empty((a.shape[0], b.shape[0]), dtype=np.result_type(a, b))
-    step = max(1, _CACHED // max(1, (order + 1) * b.shape[0]))
+    step = max(1, _CACHED // ((order + 1) * max(1, b.shape[0])))
     for start in range(0, a.shape[0], step):
-        rows = np.conj(a[start : start + step])
-        others = b[start:] if a is b else b  # half of a Hermitian matrix gives the other half
-        e = np.zeros((order + 1, rows.shape[0], others.shape[0]), dtype=result.dtype)
-        e[0] = 1.0
-        for i in range(a.shape[1]):
-            product = np.multiply.outer(rows[:, i], others[:, i])
-            for t in range(min(order, i + 1), 0, -1):
-                e[t] += product * e[t - 1]
-        block = result[start : start + step, b.shape[0] - others.shape[0] :]
-        np.multiply(e[order], factorial(order), out=block)
-        if a is b:
-            result[start:, start : start + step] = block.conj().T
+        rows = slice(start, start + step)
+        products = np.conj(a[rows, None]) * b  # (step, s, d)
+        result[rows] = factorial(order) * elementary_symmetric(products, order)[order]
     return result

@@ -11,7 +11,9 @@ Steps 1–3 are the decomposition under noise; step 4 is (solve-F).
 Differs from the paper: for a real tensor the starting vectors are made real before the least
 squares, so that the result is real. Two vectors that noise has merged into a complex pair a ± ib
 start from a + b and a − b. Where noise has spoilt the start, the factors are searched one after the
-other (power_search.py), and so are powers that a good start misses.
+other (power_search.py), and so are powers that a good start misses: a start with a residual above
+0.3 is discarded, and up to four searches are made while more is left than noise would leave.
+``search=False`` turns this off. The least squares has at most 50 steps.
 """
 
 from __future__ import annotations
@@ -22,19 +24,16 @@ import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import DecompositionError, FitWarning, check_count, warn_caller
+from momentmix.paper.decompose import LARGE, Diagnostics, attempts, nearest_real
+from momentmix.paper.gauss_newton import fit_powers
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.paper.power_search import losses, noise_peak, search_powers
 from momentmix.parallel import one_thread_below
-from momentmix.tensor.coefficients import nearest_real
-from momentmix.tensor.decompose import LARGE, attempts, default_orders
-from momentmix.tensor.gauss_newton import fit_powers
-from momentmix.tensor.incomplete_tensor import IncompleteSymmetricTensor, power_sum
-from momentmix.tensor.power_search import losses, noise_peak, search_powers
-from momentmix.tensor.results import Decomposition, Diagnostics, failure
 
 _ORDERS = 2  # of the coordinates, by default
 _NEAR = 0.3  # residual from which a start is of no more use than none
 _SEARCHES = 4  # at most, while more is left than noise would leave
-_MUCH_WORK = 10**6  # rank times entries above which there is one search: it takes seconds
-_STEPS, _FEW_STEPS = 50, 10  # of the least squares, and where there is much work
+_STEPS = 50  # of the least squares
 _ROUNDING = 1e-12  # relative residual of an exact tensor
 
 
@@ -71,8 +70,9 @@ def approximate(
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int | None = None,
+    degree: int | None = None,
     max_iterations: int | None = None,
+    search: bool = True,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (paper: algo:tensor-approx).
 
@@ -82,10 +82,13 @@ def approximate(
     rank : int
         Number of factors, at most ``largest_rank(tensor.n_features, tensor.order)``.
     random_state : int, Generator or None
-    n_orders, n_directions : int
-        As in `decompose`, but two orders by default.
+    n_orders, degree : int, optional
+        As in `decompose`, but two orders by default, one above rank 500.
     max_iterations : int, optional
-        Steps of Levenberg–Marquardt at the end. 50 by default, 10 where each takes long.
+        Steps of Levenberg–Marquardt at the end. 50 by default.
+    search : bool
+        Whether factors are searched one after the other where noise has spoilt the start, and
+        where a start misses some. With ``search=False, n_orders=1`` it is the printed algorithm.
 
     Returns
     -------
@@ -119,8 +122,9 @@ def approximate(
         rank,
         random_state,
         n_orders=n_orders,
-        n_directions=n_directions,
+        degree=degree,
         max_iterations=max_iterations,
+        search=search,
     )
     if best.n_supported == 0:
         raise DecompositionError(
@@ -153,30 +157,32 @@ def best_powers(
     random_state: int | np.random.Generator | None = None,
     *,
     n_orders: int | None = None,
-    n_directions: int | None = None,
+    degree: int | None = None,
     max_iterations: int | None = None,
+    search: bool = True,
 ) -> Approximation:
     """As `approximate`, whatever the residual: for callers with checks of their own."""
     if max_iterations is not None:
         max_iterations = check_count("max_iterations", max_iterations, 1)
     rng = np.random.default_rng(random_state)
     if n_orders is None:
-        n_orders = min(_ORDERS, default_orders(rank))
-    tried = attempts(tensor, rank, rng, n_orders=n_orders, n_directions=n_directions)
-    starts = _starts(tensor, tried)
-    if not starts:
-        raise failure(tensor, rank, tried)
-    residual, diagnostics, near = starts[0]
-    start = near if residual < _NEAR or rank == 1 else None
+        n_orders = 1 if rank > LARGE else _ORDERS
+    tried = attempts(tensor, rank, rng, n_orders=n_orders, degree=degree)  # Steps 1 to 3
     size = float(np.linalg.norm(tensor.values))
+
+    def distance(factors: Array) -> float:
+        return float(np.linalg.norm(tensor.values - power_sum(factors, tensor.order))) / size
+
+    starts = [_real_start(tensor, attempt.factors) for attempt in tried]
+    residual, i = min((distance(start), i) for i, start in enumerate(starts))
+    nearest, diagnostics = starts[i], tried[i].diagnostics
+    start = nearest if residual < _NEAR or rank == 1 else None
     best: Approximation | None = None
-    slow = rank * tensor.values.size > _MUCH_WORK
-    for _ in range(1 if slow else _SEARCHES):
-        found, is_noise = search_powers(tensor, rank, rng, start)
+    for _ in range(_SEARCHES if search else 1):
+        found, is_noise = search_powers(tensor, rank, rng, start) if search else (nearest, True)
         if found.shape[0] < rank:
-            found = near
-        n_steps = max_iterations or (_FEW_STEPS if slow else _STEPS)
-        fit = fit_powers(tensor, found, max_iterations=n_steps)  # Step 4
+            found = nearest
+        fit = fit_powers([tensor], found, max_iterations=max_iterations or _STEPS)  # Step 4
         if best is None or fit.residual < best.residual:
             noise = noise_peak(fit.residual * size, tensor.values.size, tensor.n_features, rank)
             supported = int((losses(fit.factors, tensor.order) > noise).sum())
@@ -190,26 +196,9 @@ def best_powers(
     return best
 
 
-def _starts(
-    tensor: IncompleteSymmetricTensor, tried: list[Decomposition]
-) -> list[tuple[float, Diagnostics, Array]]:
-    """Residuals and starting vectors of the attempts that did not fail, lowest residual first."""
-    size = np.linalg.norm(tensor.values)
-    starts = []
-    for attempt in tried:
-        if attempt.diagnostics.failed is None:
-            start = attempt.factors
-            if tensor.is_real:
-                start = _real_start(start, tensor.order)
-            left = tensor.values - power_sum(start, tensor.order)
-            residual = float(np.linalg.norm(left) / size)
-            starts.append((residual, attempt.diagnostics, start))
-    return sorted(starts, key=lambda start: start[0])
-
-
-def _real_start(factors: Array, order: int) -> Array:
-    """Real vectors near the factors; a conjugate pair a ± ib becomes a + b and a − b."""
-    if factors.dtype.kind == "f":
+def _real_start(tensor: IncompleteSymmetricTensor, factors: Array) -> Array:
+    """For a real tensor real vectors near the factors; a pair a ± ib becomes a + b and a − b."""
+    if not tensor.is_real or factors.dtype.kind == "f":
         return factors
-    rotated = nearest_real(factors, order)
+    rotated = nearest_real(factors, tensor.order)
     return np.asarray(rotated.real + rotated.imag)

@@ -7,14 +7,16 @@ from momentmix import (
     DiagonalMixture,
     IncompleteSymmetricTensor,
     MomentSummary,
+    capacity,
     largest_rank,
     smallest_order,
     summarize,
 )
-from momentmix.capacity import monomials, ranks
-from momentmix.capacity.ranks import best_split, choose_order, splits
+from momentmix.capacity import choose_order
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.index_sets import index_sets
+from momentmix.paper import ranks
+from momentmix.paper.ranks import best_split, splits
 from momentmix.summary.layout import Layout
 
 
@@ -130,7 +132,7 @@ def robust_blocks(blocks):
         (lambda: smallest_order(3, 2), CapacityError, "is 1"),
         (lambda: best_split(15, 4, 9), CapacityError, r"at most 8 .* Use order=5 \(up to 15\)"),
         (lambda: best_split(15, 7, 21), CapacityError, "No other order reaches 21"),
-        (lambda: best_split(4, 5), CapacityError, "at least 6 features"),
+        (lambda: best_split(4, 5), CapacityError, "at least 7 features"),
     ],
 )
 def test_errors_state_the_bound_and_the_cure(call, error, message):
@@ -205,7 +207,7 @@ def test_large_sizes_get_the_usual_message(call, error, message):
 def test_large_capacities_take_few_steps(call, answer, monkeypatch):
     """By the crossing of what grows and what falls, not by all splits."""
     counted = []
-    for module in (monomials, ranks):
+    for module in (capacity, ranks):
         monkeypatch.setattr(module, "comb", lambda n, k: (counted.append(1), comb(n, k))[1])
     assert call() == answer
     assert len(counted) < 20_000

@@ -1,4 +1,4 @@
-"""Number of components that the moments of the robust method identify.
+"""Number of components that moments of all orders up to one identify, and the order to take.
 
 | symbol | name here |
 |---|---|
@@ -13,12 +13,21 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import product
+from itertools import product, takewhile
 from math import comb, prod
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from momentmix.errors import InputError, InputTypeError, check_count
+from momentmix.index_sets import countable
 
+_USUAL_ORDER = 4  # orders up to 4 cost about one EM pass, and the polish uses them all
+_HIGHEST_ORDER = 7  # moments of higher orders are noisy, and their number grows like d^m / m!
+_FEW_FEATURES = 16  # all orders together have at most 2^16 moments, so every order is cheap
+_MARGIN = 13, 10  # capacity to components: at capacity the answer is unique, but sensitive to noise
+_MOST_SUMS = 110_000  # of a row: 40 features to order 4
+_SUMS_PER_PARAMETER = 200  # an EM pass takes 4 products a parameter, and a fit about 50 passes
+_CHEAP_SUMS = 10_000  # of a row: fewer than the products of one search for starts
+_AUTO_COMPONENTS = 8  # components that the order allows for where their number is not known yet
 FEWEST_BLOCKS = 3  # that moments alone need to identify components: A, B and C
 _MOST_PARTITIONS = 100_000  # of blocks by their sizes; of more, even shares are tried
 
@@ -188,3 +197,75 @@ def _block_rank(sizes: tuple[int, ...], counts: tuple[int, ...], order: int) -> 
             )
             best = max(best, min(ranks))
     return best
+
+
+def usable_orders(n_features: int, highest: int) -> Iterator[int]:
+    """The orders from 3 to `highest` whose moments can be counted."""
+    return takewhile(lambda order: countable(n_features, order), range(3, highest + 1))
+
+
+def usual_order(n_features: int) -> int:
+    """The order used by default: 4, or the number of features if that is smaller."""
+    return min(_USUAL_ORDER, n_features)
+
+
+def choose_order(
+    n_features: int,
+    n_components: int | Literal["auto", "bic"],
+    available: int | None = None,
+    blocks: Groups = None,
+) -> int:
+    """The order for a number of components, where the user gave none.
+
+    The smallest order from 4 to 7 whose capacity exceeds `n_components` by 30 %, else the one of
+    the largest capacity. Orders above 7 are chosen where no lower one identifies `n_components` and
+    there are at most 16 features. "auto" and "bic" allow for 8 components, and no order is above
+    `available`, the highest that a summary holds.
+
+    >>> choose_order(15, 8), choose_order(15, 9), choose_order(15, 9, available=4)
+    (4, 5, 4)
+    """
+    r = _AUTO_COMPONENTS
+    if not isinstance(n_components, str):
+        r = check_count("n_components", n_components, 1)
+    limit = n_features if available is None else min(n_features, available)
+    known = check_blocks(n_features, blocks)
+    highest = min(_HIGHEST_ORDER, limit)
+    for order in range(usual_order(highest), highest + 1):
+        if _MARGIN[1] * robust_rank(n_features, order, known) >= _MARGIN[0] * r:
+            return order
+    ranks = [robust_rank(n_features, order, known) for order in range(1, highest + 1)]
+    if max(ranks) < r and n_features <= _FEW_FEATURES:
+        for order in range(highest + 1, limit + 1):
+            if robust_rank(n_features, order, known) >= r:
+                return order
+    return max(usual_order(highest), 1 + ranks.index(max(ranks)))
+
+
+def affordable_order(
+    n_features: int,
+    n_components: int | Literal["auto", "bic"],
+    n_rows: int | None,
+    rows_per_parameter: int,
+) -> int:
+    """The order of `choose_order`, or a lower one where rows are at hand and moments cost too much.
+
+    With EM passes over the rows, moments give one candidate of many, and the test. Wide tables
+    then take the highest order, at least 2, whose sums cost less than the passes; with too few
+    rows for a moment answer, the highest whose sums cost next to nothing.
+
+    >>> affordable_order(30, 5, 10**5, 5), affordable_order(30, 5, 500, 5)
+    (4, 3)
+    >>> affordable_order(300, 5, 10**5, 5)
+    2
+    """
+    order = choose_order(n_features, n_components)
+    if n_features <= _FEW_FEATURES:
+        return order
+    r = 2 if isinstance(n_components, str) else n_components
+    most = max(_MOST_SUMS, _SUMS_PER_PARAMETER * r * n_features)
+    if n_rows is not None and n_rows < rows_per_parameter * r * (2 * n_features + 1):
+        most = _CHEAP_SUMS
+    while order > 2 and count_monomials(n_features, order) > most:
+        order -= 1
+    return order

@@ -1,1 +1,0 @@
-"""Incomplete symmetric tensors and their decomposition (paper, sections 3 and 4)."""
