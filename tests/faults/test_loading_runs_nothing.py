@@ -100,9 +100,9 @@ def test_loading_opens_the_file_and_nothing_else(files):
 def test_pickled_summaries_carry_only_their_bytes():
     """pickle is the caller's choice; what we put in it is the file format, checked on arrival."""
     summary = MomentSummary.from_bytes(mutated_files.small_summaries()[0])
-    function, (data,), options = summary.__reduce__()
+    function, (data,), kept = summary.__reduce__()
     assert function == MomentSummary.from_bytes
     assert data == summary.to_bytes()
-    assert options == (None, None)
+    assert kept == (None, None)  # the id that its next shard will have, and the threads
     named = MomentSummary(3, 2, shard_id="a")
-    assert type(named.__reduce__()[2][0]) is bytes  # the id that its first shard will have
+    assert type(named.__reduce__()[2][0]) is bytes

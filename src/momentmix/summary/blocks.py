@@ -2,7 +2,9 @@
 
 Rows are gathered across calls into blocks whose sizes follow from their numbers. The first block
 sets the frame of the shard. A block whose bounds or means lie far from it is summed in a frame of
-its own, as far as its features need one. So the sums are a function of the rows in their order, not
+its own, as far as its features need one. At a *look*, after 1, 2, 4, … 256, 512, 768, … blocks, the
+frame of the last block becomes that of the following, so that drifting rows are rarely far. So the
+sums are a function of the rows in their order, not
 of how these were cut into calls, nor of the number of threads; and as everything after the float64
 sum of a block is exact, blocks may be added in any order.
 
@@ -33,13 +35,13 @@ from momentmix.summary.digits import (
     QUANTUM_BITS,
     Frame,
     Masks,
-    carried,
     from_places,
     integers,
     join,
     reframed,
     rounder,
     summed,
+    trimmed,
 )
 from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
@@ -50,6 +52,7 @@ from momentmix.tables.schema import Schema
 _LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
 _SMALLEST_BLOCK = 1024
 _DOUBLING = 64  # blocks of one size before they double
+_LOOK = 256  # blocks between looks at the frame, once there are many
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt comes after it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
@@ -83,6 +86,11 @@ def block_rows(layout: Layout, number: int) -> int:
     if layout.n_entries >= _MANY_MOMENTS:
         return _LARGEST_BLOCK
     return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(number // _DOUBLING, 8))
+
+
+def _next_look(n_blocks: int) -> int:
+    """After how many blocks the frame is looked at next."""
+    return 1 << n_blocks.bit_length() if n_blocks < _LOOK else (n_blocks // _LOOK + 1) * _LOOK
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
@@ -151,7 +159,8 @@ class BlockSums:
         """The sums as whole numbers."""
         self._gather()
         digits = from_places(self._all)
-        return FramedSums(frame, carried(digits[:, :-1]), integers(digits[:, -1:])[0])
+        sums = np.ascontiguousarray(trimmed(digits[:, :-1]))
+        return FramedSums(frame, sums, integers(digits[:, -1:])[0])
 
 
 def digits_needed(largest: float) -> int:
@@ -192,6 +201,7 @@ class OpenShard:
         self.executor = host_executor(layout)
         self.n_rows = self.n_blocks = 0
         self.frame: RowFrame | None = None  # before the first block
+        self.last: RowFrame | None = None  # that of the last block, where it is another one
         self.sums = BlockSums(layout)
         self.far = dict[Frame, BlockSums]()  # sums of blocks in frames of their own
         self.folded: FramedSums | None = None
@@ -265,7 +275,8 @@ class OpenShard:
             size = self.block_size
             at_once = max(1, n_threads * _MOST_WORK // (self.layout.n_entries * size))
             of_this_size = _DOUBLING - self.n_blocks % _DOUBLING
-            n = min((len(rows) - start) // size, at_once)
+            to_a_look = _next_look(self.n_blocks) - self.n_blocks
+            n = min((len(rows) - start) // size, at_once, to_a_look)
             n = 1 if self.frame is None else n if size == _LARGEST_BLOCK else min(n, of_this_size)
             run = slice(start, start + n * size)
             w = None if weights is None else weights[run].reshape(n, size)
@@ -282,16 +293,24 @@ class OpenShard:
         """Add blocks: those near the frame on all threads, and each of the others alone."""
         ends = block_extremes(run, n_threads)
         is_wide = np.asarray(~frame.fits(ends).all(axis=1) | (self._bits(frame, ends) > _MOST_BITS))
-        is_far: Int = np.asarray(is_wide, dtype=np.int64)
+        is_far: Int = np.asarray(is_wide | frame.excludes(ends), dtype=np.int64)
         if not is_far.all():
             needed = self._digits_for(frame, ends[is_far == 0], run.shape[1], weights)
             self.executor.add_blocks(
                 run, weights, frame.units, self.sums, needed, n_threads, FAR, is_far
             )
-        self.count(ends, run.shape[0] * run.shape[1], len(run))
-        for i in np.flatnonzero(is_far).tolist():
+        far = np.flatnonzero(is_far).tolist()
+
+        def sums_of(i: int) -> tuple[RowFrame, Float]:
             w = None if weights is None else weights[i]
-            self._add_far(frame, run[i], w, ends[i], far=not is_wide[i])
+            return self._nearest(frame, run[i], w, ends[i], far=not is_wide[i])
+
+        for i, (own, values) in zip(far, map_in_order(sums_of, far, n_threads), strict=True):
+            w = None if weights is None else weights[i : i + 1]
+            self._put_sums(frame, own, values, weight_squares(run[i : i + 1], w))
+        if not is_far[-1]:
+            self.last = None
+        self.count(ends, run.shape[0] * run.shape[1], len(run))
 
     def _bits(self, frame: RowFrame, ends: Float) -> float:
         """Bits of the largest monomial of rows with these bounds."""
@@ -311,13 +330,15 @@ class OpenShard:
         ends = block_extremes(block[None])
         if self.frame is None:
             self.frame = frame_of(block, ends[0])
-        self._add_far(self.frame, block, weights, ends[0])
+        w = None if weights is None else weights[None]
+        own, values = self._nearest(self.frame, block, weights, ends[0])
+        self._put_sums(self.frame, own, values, weight_squares(block[None], w))
         self.count(ends, len(block), 1)
 
-    def _add_far(
+    def _nearest(
         self, first: RowFrame, block: Float, weights: Float | None, ends: Float, far: bool = False
-    ) -> None:
-        """Add a block in the frame that it needs: a function of its rows and the first frame.
+    ) -> tuple[RowFrame, Float]:
+        """The frame that a block needs, a function of its rows and the first frame; sums in it.
 
         `far` says that a mean in the first frame is known to be beyond the limit.
         """
@@ -334,12 +355,17 @@ class OpenShard:
             values = self.executor.sums(block[None], w, frame.units)
         if not np.isfinite(values).all():
             raise _out_of_range(self.layout, self.schema, block, frame.distance(ends))
+        return frame, values
+
+    def _put_sums(self, first: RowFrame, frame: RowFrame, values: Float, squares: Float) -> None:
+        """Add the sums of a block in some frame."""
         key, sums = frame.frame, self.sums
-        if key != first.frame:
+        self.last = None if key == first.frame else frame
+        if self.last is not None:
             if key not in self.far and len(self.far) >= _MOST_FRAMES:
                 self._fold()
             sums = self.far.setdefault(key, BlockSums(self.layout))
-        sums.add(values, weight_squares(block[None], w))
+        sums.add(values, squares)
 
     def _fold(self) -> None:
         """Put the sums in frames of their own together."""
@@ -349,7 +375,12 @@ class OpenShard:
 
     def count(self, ends: Float, n_rows: int, n_blocks: int) -> None:
         """Count rows of blocks with these bounds."""
+        look = _next_look(self.n_blocks)
         self.n_rows, self.n_blocks = self.n_rows + n_rows, self.n_blocks + n_blocks
+        if self.n_blocks >= look and self.last is not None and self.frame is not None:
+            self.far[self.frame.frame] = self.sums
+            self.frame, self.last = self.last, None
+            self.sums = self.far.pop(self.frame.frame)
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
         self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))
 

@@ -92,6 +92,7 @@ def _add_batch(
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
     shard.sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
+    shard.last = None
     shard.count(ends[None], len(rows), n_slabs)
     return True
 

@@ -83,9 +83,15 @@ def carried(digits: Int) -> Int:
     while carry.any():
         total, carry = carry, (carry + _HALF) >> DIGIT_BITS
         rows.append(total - (carry << DIGIT_BITS))
-    while len(rows) > 1 and not rows[-1].any():
-        rows.pop()
-    return np.array(rows)
+    return trimmed(np.array(rows))
+
+
+def trimmed(digits: Int) -> Int:
+    """The same numbers without places that all lack."""
+    n = len(digits)
+    while n > 1 and not digits[n - 1].any():
+        n -= 1
+    return digits[:n]
 
 
 def summed(numbers: Sequence[Int]) -> Int:
@@ -153,7 +159,7 @@ def finer(layout: Layout, digits: Int, bits: Sequence[int]) -> Int:
     for k in np.unique(whole).tolist():
         own = whole == k
         result[k : k + len(shifted), own] = shifted[:, own]
-    return carried(result)
+    return trimmed(result)
 
 
 def moved(layout: Layout, digits: Int, deltas: Sequence[int], masks: Masks = ()) -> Int:

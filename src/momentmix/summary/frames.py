@@ -63,6 +63,13 @@ class RowFrame(NamedTuple):
         exact = (low != high) | (low * _EXACT == np.rint(low * _EXACT))  # so is the variance, 0
         return np.asarray(same & exact & (np.abs(points).max(axis=-2) <= _WIDE))
 
+    def excludes(self, ends: Float) -> NDArray[np.bool_]:
+        """Whether blocks with these bounds lie beyond the limit of their means as a whole."""
+        factor, origin = self.units
+        with np.errstate(over="ignore"):
+            low, high = np.moveaxis(ends * factor - origin, -2, 0)
+        return np.asarray(((low > 2 * FAR) | (high < -2 * FAR)).any(axis=-1))
+
     def replaced(self, other: RowFrame, which: NDArray[np.bool_]) -> RowFrame:
         """Return this frame with some features of another one."""
         pairs = zip(self, other, strict=True)

@@ -151,11 +151,11 @@ class MomentSummary(SummaryView):
             summed where they lie, in float64; the last bits of their sums differ from NumPy's.
             (With a schema they are copied to be encoded.)
         sample_weight : array of shape (n_rows,), optional
-            A pandas Series goes by the labels of a frame; differing labels are an error.
             Frequency of each row: weight 3 means three such rows, weight 0 none (the row
             is not counted). So it is in the moments. A summary holds no single weights and cannot
             distinguish repeated rows from rows that matter more: a fit of it counts
             `effective_rows`, for standard errors, tests and the weights of moments.
+            A pandas Series goes by the labels of a frame; differing labels are an error.
         shard_id : str or bytes, optional
             Open a new shard with this id, unless it is the open one.
 

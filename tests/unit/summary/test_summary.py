@@ -224,6 +224,7 @@ def test_the_result_does_not_depend_on_the_cuts_between_calls(n, weighted):
     rng = np.random.default_rng(3)
     rows = rng.standard_normal((n, 5)) * 10.0 ** rng.integers(-4, 4, 5)
     rows[:1500, 0] = 4.0
+    rows[:, 1] += np.arange(n) / 500 * rows[:, 1].std()
     weights = rng.integers(0, 3, n) if weighted else np.ones(n)
 
     def empty(n_threads):
