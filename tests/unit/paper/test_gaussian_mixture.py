@@ -4,7 +4,7 @@ import pytest
 import momentmix as mm
 from momentmix import DiagonalMixture, largest_rank, paper
 from momentmix.errors import FitWarning
-from momentmix.mixture.matching import parameter_errors
+from momentmix.mixture.matching import clustering_accuracy, parameter_errors
 from momentmix.paper.experiments import PerturbedMoments, law_of_section_6
 from momentmix.paper.gaussian_mixture import learn_mixture, weight_order
 
@@ -92,3 +92,14 @@ def test_hopeless_offsets_are_warned_of():
     rows, _ = truth.sample(3000, random_state=0)
     with pytest.warns(FitWarning, match="column 4 lies .* from zero"):
         paper.fit(rows + 1e4 * (np.arange(10) == 4), 2, 3, random_state=0)
+
+
+def test_a_factor_without_weight_spoils_no_variances():
+    """Its mean is thousands in one coordinate, where the floor of variances was lost with it."""
+    rng = np.random.default_rng(np.random.SeedSequence([5, 15, 4, 0]))
+    truth = law_of_section_6(rng, 15, 8)
+    rows, labels = truth.sample(20_000, rng)
+    summary = mm.summarize(truth.sample(100_000, rng)[0], 4, squared_order=2)
+    found = paper.fit(summary, 8, 4, random_state=5).mixture
+    assert found.weights.min() < 1e-5
+    assert clustering_accuracy(labels, found.predict(rows)) > 0.99
