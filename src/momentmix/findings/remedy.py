@@ -82,10 +82,10 @@ def is_plain(value: Any) -> bool:
     return value is None or isinstance(value, str | int | float)
 
 
-def plain(value: Any) -> Any:
+def python_values(value: Any) -> Any:
     """A value with lists and numbers of Python in place of those of NumPy and pandas."""
     if isinstance(value, dict):
-        return {plain(key): plain(x) for key, x in value.items()}
+        return {python_values(key): python_values(x) for key, x in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(map(plain, value))
+        return type(value)(map(python_values, value))
     return value.tolist() if hasattr(value, "tolist") else value

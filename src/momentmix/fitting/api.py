@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.remedy import plain
+from momentmix.findings.remedy import python_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -190,7 +190,7 @@ def fit(
     True
     """
     as_given = {"data", "sample_weight", "start"}
-    given = {name: x if name in as_given else plain(x) for name, x in locals().items()}
+    given = {name: x if name in as_given else python_values(x) for name, x in locals().items()}
     for name in others:
         hint = _INSTEAD.get(name) or did_you_mean(name, signature(fit).parameters).strip()
         raise InputTypeError(f"fit has no keyword {name!r}. {hint}".rstrip())

@@ -131,12 +131,21 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     return rest if shards else empty(whole.layout, whole.schema)
 
 
+Pairs = dict[bytes, tuple[Mark, Mark]]  # marks of a shard in two summaries
+
+
+def _unlike(whole: Totals, pairs: Pairs) -> tuple[tuple[str, ...], Mark, Mark] | None:
+    """The shards whose marks differ, and the marks of the first; None where all agree."""
+    size = _mark_size(whole)
+    shards = _sorted(x for x, (a, b) in pairs.items() if not a.is_alike(b, size))
+    return (shards, *pairs[bytes.fromhex(shards[0])]) if shards else None
+
+
 def _check_versions(whole: Totals, part: Totals) -> None:
     """Refuse to subtract a shard that took other rows than the one of the same id that is there."""
-    size, pairs = _mark_size(whole), {x: (whole.shards[x], mark) for x, mark in part.shards.items()}
-    shards = _sorted(x for x, (a, b) in pairs.items() if not a.is_alike(b, size))
-    if shards:
-        there, here = pairs[bytes.fromhex(shards[0])]
+    pairs = {x: (whole.shards[x], mark) for x, mark in part.shards.items()}
+    if unlike := _unlike(whole, pairs):
+        shards, there, here = unlike
         raise ShardError(
             f"{_listed(shards)} not the same in both summaries: {there.n_rows:,} rows in the one "
             f"to subtract from, {here.n_rows:,} in the other. It took other rows after one of them "
@@ -148,12 +157,10 @@ def _check_versions(whole: Totals, part: Totals) -> None:
 
 def _check_forgotten(whole: Totals, part: Totals) -> None:
     """Refuse to subtract a shard whose rows may be among the rows forgotten in one sum."""
-    size, nothing = _mark_size(whole), Mark(0, 0.0, 0.0)
-    marks = (whole.forgotten, part.forgotten)
-    pairs = {x: tuple(own.get(x, nothing) for own in marks) for x in part.shards}
-    shards = _sorted(x for x, (a, b) in pairs.items() if not a.is_alike(b, size))
-    if shards:
-        there, here = pairs[bytes.fromhex(shards[0])]
+    left, right, nothing = whole.forgotten, part.forgotten, Mark(0, 0.0, 0.0)
+    pairs = {x: (left.get(x, nothing), right.get(x, nothing)) for x in part.shards}
+    if unlike := _unlike(whole, pairs):
+        shards, there, here = unlike
         raise ShardError(
             f"{_listed(shards)} in summaries from which different rows were forgotten: "
             f"{there.n_rows:,} rows in the one to subtract from, {here.n_rows:,} in the other. If "

@@ -4,9 +4,9 @@ Rows are gathered across calls into blocks whose sizes follow from their numbers
 sets the frame of the shard. A block whose bounds or means lie far from it is summed in a frame of
 its own, as far as its features need one. At a *look*, after 1, 2, 4, … 256, 512, 768, … blocks, the
 frame of the last block becomes that of the following, so that drifting rows are rarely far. So the
-sums are a function of the rows in their order, not
-of how these were cut into calls, nor of the number of threads; and as everything after the float64
-sum of a block is exact, blocks may be added in any order.
+sums are a function of the rows in their order, not of how these were cut into calls, nor of the
+number of threads; and as everything after the float64 sum of a block is exact, blocks may be added
+in any order.
 
 *Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, and the
 standard error of that sum is about sqrt(Σ z_I²) about the mean; since the origin stays within a few

@@ -176,9 +176,11 @@ def low_sums(layout: Layout, digits: Int) -> tuple[list[int], list[int]]:
 
 def masks_of(schema: Schema | None) -> Masks:
     """Value feature and seen feature of each column of numbers that may be missing."""
-    columns = () if schema is None else schema.columns
-    masked = [i for i, c in enumerate(columns) if c.has_missing and c.model.joins]
-    return tuple([tuple(schema.features_of(i)) for i in masked])  # type: ignore
+    if schema is None:
+        return ()
+    masked = (i for i, c in enumerate(schema.columns) if c.has_missing and c.model.joins)
+    pairs = map(schema.features_of, masked)
+    return tuple([(value, seen) for value, seen in pairs])
 
 
 def centers_of(schema: Schema) -> tuple[float, ...]:

@@ -84,10 +84,10 @@ def _about_dependence(
     of: _Scores, moments: StandardMoments, features: Float, weights: Float
 ) -> Iterator[Finding]:
     n_tests = of.size
-    of = of.candidates(features, weights)
+    of, units = of.candidates(features, weights)
     if not of.size:
         return
-    deviates, effects = _tested(of, features, weights)
+    deviates, effects = _tested(of, features, weights, units)
     is_clear = np.abs(deviates) > -ndtri(_LEVEL / (2 * n_tests))
     pairs, skewness = np.split(effects, [len(of.pairs)])
     is_pair, is_skewed = np.split(is_clear, [len(of.pairs)])
@@ -107,8 +107,11 @@ def _about_dependence(
         yield found(FATAL, "selected-values", columns, asides=asides)
 
 
-def _tested(of: _Scores, features: Float, weights: Float) -> tuple[Float, Float]:
-    """Deviates of the tests and sizes of the effects, correlations or skewnesses, (m,) each."""
+def _tested(of: _Scores, features: Float, weights: Float, units: Float) -> tuple[Float, Float]:
+    """Deviates of the tests and sizes of the effects, correlations or skewnesses, (m,) each.
+
+    Means of the scores divided by `units` are effects.
+    """
     rng = np.random.default_rng(_SEED)
     drawn_features = features_of(sample(of.p, _MOST_ROWS, rng)[0], of.p.blocks)
     drawn, scores = of(drawn_features, np.ones(_MOST_ROWS))
@@ -126,7 +129,6 @@ def _tested(of: _Scores, features: Float, weights: Float) -> tuple[Float, Float]
     means = products @ weights / weights.size
     noise = np.sqrt(((products - means[:, None]) ** 2) @ weights**2) / weights.size
     noise = np.maximum(noise, by_model * np.sqrt(weights @ weights) / weights.size)
-    units = of.units(features, weights)
     is_new = by_model > 1e-12 * units
     deviates = np.divide(means, noise, where=is_new, out=np.zeros_like(means))
     return deviates, np.divide(means, units, where=is_new, out=np.zeros_like(means))
@@ -169,36 +171,26 @@ class _Scores:
             found[own] -= (joint / variances[i, -1])[:, None] * found[s]
         return np.asarray(found)
 
-    def candidates(self, features: Float, weights: Float) -> _Scores:
-        """Return the tests of effects near those that matter, by products of matrices alone.
+    def candidates(self, features: Float, weights: Float) -> tuple[_Scores, Float]:
+        """Return the tests of effects near those that matter, and what makes their means effects.
 
-        The mean scores of the parameters are nearly 0, so that effects are means of products.
+        Products of matrices show them: the mean scores of the parameters are nearly 0, so that
+        means of products, divided by their units, are the effects.
         """
-        squares, thirds = self._sums(features, weights)
-        scale = np.sqrt(np.diag(squares))
-        (j, k), of = self.pairs.T, copy(self)
-        effects = np.abs(squares[j, k]) / np.maximum(scale[j] * scale[k], 1e-300)
-        near = np.flatnonzero(effects > CORRELATION_THAT_MATTERS / 2)
-        of.pairs = self.pairs[near[np.argsort(-effects[near], kind="stable")[:_MOST_TESTS]]]
-        is_near = np.abs(thirds[0]) > _SKEWNESS_THAT_MATTERS / 2 * thirds[1]
-        of.numbers = [law for law, near in zip(self.numbers, is_near, strict=True) if near]
-        return of
-
-    def units(self, features: Float, weights: Float) -> Float:
-        """What makes means of the scores of tests effects: correlations, skewnesses."""
-        squares, thirds = self._sums(features, weights)
-        variances, (j, k) = np.diag(squares), self.pairs.T
-        units = np.concatenate([np.sqrt(variances[j] * variances[k]), thirds[1]])
-        return np.asarray(units / weights.size)
-
-    def _sums(self, features: Float, weights: Float) -> tuple[Float, Float]:
-        """Sums over rows: products of residuals (f, f); He₃ and the observed cells (2, n)."""
         n_features = self.p.blocks.n_features
-        squares, thirds = np.zeros((n_features,) * 2), np.zeros((2, len(self.numbers)))
+        products, thirds = np.zeros((n_features,) * 2), np.zeros((2, len(self.numbers)))
         for _, share, own, shapes in self._by_component(features):
-            squares += (own * (share * weights)) @ own.T
+            products += (own * (share * weights)) @ own.T
             thirds += np.array([[x @ weights for x in pair] for pair in shapes]).reshape(-1, 2).T
-        return squares, thirds
+        (j, k), scale = self.pairs.T, np.sqrt(np.diag(products))
+        units = scale[j] * scale[k]  # sums of squares: the effects are correlations
+        effects = np.abs(products[j, k]) / np.maximum(units, 1e-300)
+        near = np.flatnonzero(effects > CORRELATION_THAT_MATTERS / 2)
+        near = near[np.argsort(-effects[near], kind="stable")[:_MOST_TESTS]]
+        skewed = np.flatnonzero(np.abs(thirds[0]) > _SKEWNESS_THAT_MATTERS / 2 * thirds[1])
+        of = copy(self)
+        of.pairs, of.numbers = self.pairs[near], [self.numbers[i] for i in skewed]
+        return of, np.concatenate([units[near], thirds[1, skewed]]) / weights.size
 
     def _by_component(self, features: Float) -> Iterator[tuple[int, Float, Float, list[Any]]]:
         """Component, shares of the rows, residuals, and of each number He₃ and observed cells."""
