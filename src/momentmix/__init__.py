@@ -25,13 +25,13 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     )
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
+    from momentmix.families.counts import PoissonBlock as PoissonBlock
     from momentmix.families.gaussian_block import GaussianBlock as GaussianBlock
     from momentmix.families.levels import (
         BernoulliBlock as BernoulliBlock,
         CategoricalBlock as CategoricalBlock,
     )
     from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
-    from momentmix.families.poisson import PoissonBlock as PoissonBlock
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
@@ -56,10 +56,10 @@ _HOMES = {
     "paper.ranks": ("largest_rank", "smallest_order"),
     "paper.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("DiagonalMixture", "Mixture"),
+    "families.counts": ("PoissonBlock",),
     "families.gaussian_block": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
     "families.negative_binomial": ("NegativeBinomialBlock",),
-    "families.poisson": ("PoissonBlock",),
     "errors": ("CapacityError", "FitWarning", "InputError", "MomentmixError"),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),

@@ -58,17 +58,19 @@ def with_missing(table, seed, share=0.25):
 
 
 def cases():
-    """Name, mixture, and a table of rows for it; a third of the cells missing in every second."""
+    """Name, mixture and seed; of names with "gaps", a quarter of the cells will be missing."""
     for number, family in enumerate((*FAMILIES, "all")):
         chosen = FAMILIES if family == "all" else (family,)
         for missing in (False, True):
             for gaps in (False, True):
                 seed = 8 * number + 4 * missing + 2 * gaps
-                mixture = mixture_of(chosen, seed, missing=missing)
-                table, _ = mixture.sample(30, random_state=seed + 1)
-                if not isinstance(table, dict):  # a mixture of numbers alone
-                    table = dict(zip(mixture.feature_names, table.T, strict=True))
-                if gaps:
-                    table = with_missing(table, seed)
                 kind = f"{'modeled' if missing else 'complete'}-{'gaps' if gaps else 'rows'}"
-                yield f"{family}-{kind}", mixture, table
+                yield f"{family}-{kind}", mixture_of(chosen, seed, missing=missing), seed
+
+
+def rows_of(name, mixture, seed):
+    """A table of rows for a case."""
+    table, _ = mixture.sample(30, random_state=seed + 1)
+    if not isinstance(table, dict):  # a mixture of numbers alone
+        table = dict(zip(mixture.feature_names, table.T, strict=True))
+    return with_missing(table, seed) if name.endswith("gaps") else table

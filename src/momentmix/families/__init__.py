@@ -4,11 +4,11 @@
 `momentmix.families.family.Family` for the methods of a family.
 """
 
+from momentmix.families.counts import Poisson
 from momentmix.families.family import FAMILIES, Family, register
 from momentmix.families.gaussian import Gaussian, Log, Log1p
 from momentmix.families.levels import Bernoulli, Categorical
 from momentmix.families.negative_binomial import NegativeBinomial
-from momentmix.families.poisson import Poisson
 
 __all__ = ["Family", "register"]
 

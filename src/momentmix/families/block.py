@@ -16,7 +16,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ from momentmix._typing import Float
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column, Level
-from momentmix.families.family import Family, named
-from momentmix.families.seen import seen_features
+from momentmix.families.distribution import Distribution, Value
+from momentmix.families.family import LEAST_PROBABILITY, Family, named
 from momentmix.tables.names import check_feature_names
 
 NEVER_SEEN = 1e-6  # a probability of being seen below it means never
@@ -38,7 +38,6 @@ class Block(ABC):
     columns: tuple[int, ...]  # numbers; empty before the block is part of a mixture
     names: tuple[str, ...] | None
     seen: Float | None  # probability that a cell is seen; None where no cell is missing
-    family: ClassVar[str]
 
     @property
     def model(self) -> Family:
@@ -56,6 +55,10 @@ class Block(ABC):
         return next(iter(self.model.parameters))
 
     if TYPE_CHECKING:  # fields of some blocks, and of others properties
+
+        @property
+        def family(self) -> str:
+            """Name of the family."""
 
         @property
         def means(self) -> Float:
@@ -90,11 +93,20 @@ class Block(ABC):
     def schema_columns(self) -> list[Column]:
         """The columns in a schema."""
 
+    @property
+    def value(self) -> tuple[Float, Float]:
+        """Means and variances (r, k) of the values of the only column (`Family`)."""
+        known = self.known
+        return known.means, known.covariances[:, 0]
+
     def features(self, column: Column) -> tuple[Float, Float]:
-        """Means and variances (r, k) of the features of the only column."""
-        known, law = self.known, self.model.value_law(0)
-        found = law.completed(known.means - column.center, known.covariances[:, 0])
-        return seen_features(law, self.seen, *found) if column.has_missing else found
+        """Means and variances (r, w) of the features of the only column."""
+        mean, variance = self.model.completed(*self.value)
+        q = np.ones(len(mean)) if self.seen is None else self.seen
+        q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        features = tuple(range(column.n_features))
+        own = Distribution(features, self.model, column.has_missing)
+        return own.features_of(Value(mean - column.center, variance, q))
 
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""

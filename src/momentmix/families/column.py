@@ -20,6 +20,7 @@ import numpy as np
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
+from momentmix.families.distribution import Distribution
 from momentmix.families.family import Family, is_family, named, unknown_family
 from momentmix.wording import option
 
@@ -153,6 +154,12 @@ class Column:
     def n_features(self) -> int:
         """Number of features."""
         return self.n_values + self.has_missing
+
+    def distribution(self, features: tuple[int, ...]) -> Distribution | None:
+        """The distribution of the column's features; None where it is a plain number."""
+        if self.model.joins and not self.has_missing:
+            return None
+        return Distribution(features, self.model, self.has_missing, self.at_random)
 
     @property
     def models_gaps(self) -> bool:

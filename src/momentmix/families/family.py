@@ -1,44 +1,77 @@
-"""`Family`: all that depends on the family of a column, and the families by name.
+"""`Family`: all that depends on the family of a column, in the units of the column.
 
-| question | answered by |
-|---|---|
-| which cells may a column hold? | `Family.n_levels`, `Family.invalid`, `Family.column` |
-| how are its features distributed within a component? | `Family.law` (`momentmix.families.law`) |
-| what are its parameters, in the units of the column? | `Family.block_of`, `Family.quantities` |
-| how are they named, written and read? | `Family.entries`, `Family.parameters`, `Family.noun` |
-| how is it drawn? | `Family.curve`, `Family.is_whole` |
-| how well does it predict whole numbers? | `Family.fit_cells` |
+| symbol | name here | shape |
+|---|---|---|
+| y: a number, a count, or indicators of all levels but the first | | (…, k) |
+| E y and Var y within a component | ``mean``, ``variance`` | (…, k) |
+| t(y): statistics beside y and y² | `statistics` | (m, n) |
+| log p(y) = c · (y, y², t, 1) + h(y) | `coefficients`, `base` | (…, 2k + m + 1) |
+| sums of (y, y², t, 1) → E y, Var y | `m_step` | |
+| ∂ log p(y) / ∂ (E y, Var y) by (y, y², t, 1) | `scores` | (…, 2k, 2k + m + 1) |
+| E z^e, z = (y − shift) / scale, and derivatives by E y and Var y | `moments`, `slopes` | |
 
-No other module names a family. A new one is a subclass in a module of its own, and
-`register(MyFamily())`.
+`momentmix.families.distribution` adds standardized features and missing cells. A new family is one
+class and `register(MyFamily())`; of counts, a `momentmix.families.counts.CountFamily`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from math import comb
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Array, Float
+from momentmix._typing import Array, Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.law import Law, SeenValue
-from momentmix.families.seen import Seen
 from momentmix.wording import option
 
 if TYPE_CHECKING:
     from momentmix.families.block import Block
     from momentmix.families.column import Column
 
+LEAST_PROBABILITY = 1e-9  # within a component: its logarithm stays finite
+LEAST_VARIANCE = 1e-6  # of a value, in units of its variance over all rows
+PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all rows together
+# Rows of a component that show an outcome, beside the prior's. With fewer, rows show no more than
+# that the outcome is rare: their scores are the same for all, and look like scores of weights.
+FEWEST_ROWS = 0.5
 _NARROWEST = 1e-9  # deviation beside the range of all components
 _MOST_POINTS = 500  # of the distribution functions of all components
 _AS_NUMBER = f"as 'gaussian' in {option(families=...)}."
 
 
+class Prior(Protocol):
+    """The part of `momentmix.mixture.prior.VariancePrior` that families use."""
+
+    def variances(self, counts: Float, squares: Float, floor: Any) -> Float: ...
+    def log_terms(self, values: Float) -> Float: ...
+    def slope(self, eigenvalues: Float, width: float) -> Float: ...
+    def curvature(self, eigenvalues: Float, width: float) -> Float: ...
+
+
+class Overall(NamedTuple):
+    """The value over all rows; the prior of a component is that one row is like them."""
+
+    mean: Float  # (…, k)
+    variance: Float
+    observed: Float  # probability, (…,)
+    least: Float  # least variance of a component beside `variance`, (…, 1)
+    statistics: Float = np.zeros(0)  # E t, (…, m)
+
+    @property
+    def all_statistics(self) -> Float:
+        """Means of (y, y², t, 1), of shape (…, 2k + m + 1)."""
+        parts = self.mean, self.variance + self.mean**2, self.statistics
+        shape = self.mean.shape[:-1]
+        rows = [np.broadcast_to(x, (*shape, x.shape[-1])) for x in parts]
+        return np.concatenate([*rows, np.ones((*shape, 1))], axis=-1)
+
+
 class Quantity(NamedTuple):
-    """A number of each component, (r,), its derivatives by (μ, v) of the features, (r, 2k).
+    """A number of each component, (r,), and its derivatives, (r, 2k).
 
     `scale` is that of its interval: "plain", "log" or "logit". `at_zero` and `at_one` mark where
     none of the `counts` rows of a component shows anything else; None: there is no such bound.
@@ -62,40 +95,11 @@ class Quantities(NamedTuple):
 
     mean: Quantity | None
     variance: Quantity | None
-    seen: Quantity | None = None
+    observed: Quantity | None = None
     levels: tuple[Quantity, ...] = ()
 
 
-class Estimate(NamedTuple):
-    """The estimate of the features of one column, which is shift + unit · z of the first."""
-
-    law: Law
-    means: Float  # (r, k)
-    variances: Float  # (r, k)
-    counts: Float  # (r,), rows of each component
-    shift: float
-    unit: float
-
-    @property
-    def at_zero(self) -> NDArray[np.bool_]:
-        """Whether the rows cannot distinguish numbers of `Law.positive` from 0."""
-        return self.law.at_zero(self.means, self.variances, self.counts)
-
-
-class Value(NamedTuple):
-    """The value of a column where it is seen, in units of its feature; of `Estimate`."""
-
-    law: Law
-    found: SeenValue
-    chain: Float  # (r, 3, 2k), ∂ (mean, variance, q) / ∂ (μ, v) of the features
-    counts: Float  # (r,), rows of each component that show it
-    zero: NDArray[np.bool_]  # as `Estimate.at_zero`, of numbers of the value
-
-    @property
-    def positive(self) -> tuple[Float, Float]:
-        """`Law.positive` of the value, with derivatives by (μ, v) of the features."""
-        values, slopes = self.law.positive(self.found.mean, self.found.variance)
-        return values, slopes @ self.chain[:, :2]
+Units = tuple[Float, Float]  # shift and scale of features, (k,) each
 
 
 class Family(ABC):
@@ -107,7 +111,10 @@ class Family(ABC):
         As in ``families={"column": name}``.
     noun : str
         Name of its values in texts: "numbers", "counts".
-    block_type : type of Block
+    singular : str
+        A value, in findings about variances that follow from means or are bounded by them.
+    wider : str
+        The family of values that vary more; empty where there is none.
     parameters : mapping of str to int
         Attributes of its blocks that model files hold, and their number of axes.
     entries : tuple of str
@@ -123,38 +130,45 @@ class Family(ABC):
     joins : bool
         Whether columns may be correlated within components, and are centered where they have
         missing cells.
+    free : bool
+        Whether the variance is a parameter; else it follows from the mean.
+    least : float
+        Least value.
+    compiled : int or None
+        Number of its maps in native/families.h; None: only those here.
     """
 
-    name: ClassVar[str]
-    noun: ClassVar[str]
-    block_type: ClassVar[type[Any]]
-    parameters: ClassVar[Mapping[str, int]]
+    name: ClassVar[str] = ""
+    noun: ClassVar[str] = ""
+    singular: ClassVar[str] = ""
+    wider: ClassVar[str] = ""
+    parameters: ClassVar[Mapping[str, int]] = {}
     entries: ClassVar[tuple[str, ...]] = ()
     transform: ClassVar[str] = ""
     n_levels: ClassVar[int | None] = 0
     is_whole: ClassVar[bool] = False
     joins: ClassVar[bool] = False
+    free: ClassVar[bool] = False
+    least: ClassVar[float] = -np.inf
+    compiled: ClassVar[int | None] = None
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and vars(self) == vars(other)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
     @property
     def has_levels(self) -> bool:
         """Whether columns have levels."""
         return self.n_levels != 0
 
-    # -- cells ----------------------------------------------------------------------------------
+    # -- cells ------------------------------------------------------------------------------------
 
-    @property
-    def least(self) -> float:
-        """Least value of a feature."""
-        return -np.inf
+    requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
 
-    @property
-    def requirement(self) -> str:
-        """The values that are allowed, as the beginning of an error message."""
-        return ""
-
-    def check(self) -> None:
+    def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Raise where parts of the family do not belong together; called by `register`."""
-        self.value_law(0)
 
     def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
         """Return which numbers the family does not allow; None where it allows all."""
@@ -182,52 +196,130 @@ class Family(ABC):
             )
         return type(column)(column.name, self.name)
 
-    # -- features and parameters ------------------------------------------------------------------
+    # -- the distribution of a value --------------------------------------------------------------
+
+    @property
+    def n_statistics(self) -> int:
+        """Number m of statistics beside y and y²."""
+        return 0
+
+    def statistics(self, values: Any, xp: Any = np) -> Any:
+        """Return t(y) of values (…, 1, n), of shape (…, m, n), by the library `xp`."""
+        return values[..., :0, :]
+
+    def covering(self, largest: float) -> Self:
+        """The same for values up to this one, which may need fewer statistics."""
+        return self
+
+    def overall(self, overall: Overall) -> Overall:
+        """The same as the family allows it, with means of t(y)."""
+        mean, variance = self.completed(overall.mean, overall.variance)
+        return overall._replace(mean=mean, variance=variance)
+
+    def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        """Return the nearest means that are allowed, and the variances that belong to them."""
+        return mean, variance
 
     @abstractmethod
-    def value_law(self, feature: int) -> Law:
-        """Return the law of the feature of a column without missing cells."""
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        """Return log p(y) as a linear function of (y, y², t, 1), of shape (…, 2k + m + 1)."""
 
-    def law(self, column: Column, features: tuple[int, ...]) -> Law | None:
-        """Return the law of the features of a column; None where they are Gaussian."""
-        value = self.value_law(features[0])
-        if column.has_missing:
-            return Seen(features, value, at_random=column.at_random)
-        return None if value.is_gaussian else value
+    @abstractmethod
+    def m_step(
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable mean and variance from sums of 1, (…, 1), y and y², (…, k), and t."""
 
-    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        """Return the parameters of a column from means and variances (r, k) of its features."""
-        found = law.value_of(means, variances)
-        seen = found.q if column.models_gaps else None
-        return self.value_block(column, law.value_law, found, seen)
+    @abstractmethod
+    def scores(self, mean: Float, variance: Float) -> Float:
+        """∂ log p(y) / ∂ (E y, Var y) by (y, y², t, 1), of shape (…, 2k, 2k + m + 1)."""
 
-    def value_block(self, column: Column, law: Law, found: SeenValue, seen: Float | None) -> Block:
-        """Return the parameters of a column from the parameters of its value."""
+    def base(self, values: Float) -> Float | None:
+        """Return h(y), the part of log p(y) that is the same in all components; None: 0."""
+        return None
+
+    def log_prior(self, mean: Float, variance: Float, overall: Overall, prior: Prior) -> Float:
+        """Logarithm of the prior density of each component up to a constant, (…,)."""
+        table = self.coefficients(mean, variance)
+        return np.asarray(PSEUDO_ROWS * (table * overall.all_statistics).sum(axis=-1))
+
+    @abstractmethod
+    def prior_slopes(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (E y, Var y), (r, 2k), and its curvature, (r, 2k, 2k)."""
+
+    @abstractmethod
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """E z^e for exponents (n, k), of shape (n, r)."""
+
+    @abstractmethod
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """Derivatives of `moments` by (E y, Var y), of shape (n, 2k, r)."""
+
+    def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
+        n, k = exponents.shape
+        sums = (exponents[:, None] + exponents).reshape(n * n, k)
+        distinct, place = np.unique(sums, axis=0, return_inverse=True)
+        found = self.moments(mean, variance, distinct, units)[place.ravel()]
+        return np.ascontiguousarray(found.T).reshape(-1, n, n)
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Whether powers (n, k) are no linear combination of lower ones, (n,)."""
+        return np.ones(len(exponents), dtype=bool)
+
+    @abstractmethod
+    def quadrature(
+        self, place: int, mean: Float, variance: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
+
+    @abstractmethod
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        """Draw values (n, k) of one component, of means (k,) and variances (k,)."""
+
+    # -- numbers with bounds ----------------------------------------------------------------------
+
+    @abstractmethod
+    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        """Numbers that are never negative, (r, n), and slopes by (E y, Var y), (r, n, 2k)."""
+
+    @abstractmethod
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+
+    @abstractmethod
+    def prior_positive(self, overall: Overall) -> Float:
+        """Return what the row of the prior adds to the sums of `positive`; NaN: no bound."""
+
+    def at_zero(
+        self, mean: Float, variance: Float, counts: Float, overall: Overall
+    ) -> NDArray[np.bool_]:
+        """Whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
+        values = self.positive(mean, variance)[0]
+        rows = (counts[:, None] + PSEUDO_ROWS) * values - self.prior_positive(overall)
+        return np.asarray(rows < FEWEST_ROWS)  # never for NaN
+
+    # -- parameters of columns --------------------------------------------------------------------
+
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        """Return the parameters of a column from means and variances (r, k) of its value."""
         raise NotImplementedError
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         """Return the block of `parameters` and ``seen`` of a model file; ValueError if none."""
         own = {key: values[key] for key in (*self.parameters, "seen")}
-        if self.has_levels:
-            own["levels"] = columns[0].levels
-        block: Block = self.block_type(**own)
-        return block
+        return self._block(**own, **({"levels": columns[0].levels} if self.has_levels else {}))
 
-    def quantities(self, column: Column, e: Estimate) -> Quantities:
-        """Return the numbers that describe a column, with their derivatives."""
-        law, zero = e.law, e.at_zero
-        found = law.value_of(e.means, e.variances)
-        chain, own, seen = law.chain(found, e.means), zero, None
-        if law.has_gaps:
-            own = zero[:, 2:].copy()
-            own[:, :1] |= zero[:, 1:2]
-            seen = Quantity(found.q, chain[:, 2], "logit", e.counts, zero[:, 1], zero[:, 0])
-        value = Value(law.value_law, found, chain, e.counts * found.q, own)
-        found_values = self.value_quantities(e, value)
-        return found_values._replace(seen=seen) if column.models_gaps else found_values
+    def _block(self, **values: Any) -> Block:
+        """Return a block with these values of `parameters`, ``seen`` and levels."""
+        raise NotImplementedError
 
-    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
-        """Return the numbers that describe the value of a column where it is seen."""
+    def quantities(
+        self, mean: Float, variance: Float, counts: Float, zero: NDArray[np.bool_]
+    ) -> Quantities:
+        """Numbers that describe the value, by (E y, Var y); `zero` as of `at_zero`."""
         raise NotImplementedError
 
     # -- pictures and advice ----------------------------------------------------------------------
@@ -241,7 +333,7 @@ class Family(ABC):
         """
         raise NotImplementedError
 
-    def distribution(self, means: Float, deviations: Float) -> tuple[Float, Float]:
+    def below(self, means: Float, deviations: Float) -> tuple[Float, Float]:
         """Return points (n,), and the probability below each in each component, (r, n).
 
         `means` and `deviations` have shape (r, 1). By default as of Gaussian numbers.
@@ -263,6 +355,70 @@ class Family(ABC):
         return None
 
 
+class Missingness(Family):
+    """No value: what is left of a column of which only s, whether a cell is observed, varies."""
+
+    name = "missingness"
+    compiled = 0
+
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        return np.zeros((*mean.shape[:-1], 1))
+
+    def m_step(
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        return sums, squares
+
+    def scores(self, mean: Float, variance: Float) -> Float:
+        return np.zeros((*mean.shape[:-1], 0, 1))
+
+    def prior_slopes(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        return np.zeros((len(mean), 0)), np.zeros((len(mean), 0, 0))
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return np.ones((len(exponents), len(mean)))
+
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return np.zeros((len(exponents), 0, len(mean)))
+
+    def quadrature(
+        self, place: int, mean: Float, variance: Float, degree: int
+    ) -> tuple[Float, Float]:
+        raise NotImplementedError
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        return np.zeros((n, 0))
+
+    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return np.zeros((len(mean), 0)), np.zeros((len(mean), 0, 0))
+
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return mean, variance
+
+    def prior_positive(self, overall: Overall) -> Float:
+        return np.zeros(0)
+
+
+def moments_of_cumulants(cumulants: Float, slopes: Float, highest: int) -> tuple[Float, Float]:
+    """E z^n for n = 0 … `highest`, (highest + 1, r), and its derivatives, (highest + 1, p, r).
+
+    From cumulants κ_1, κ_2, … of z, (n, r), and their derivatives, (n, p, r). Of the generating
+    function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k} and ∂m_n / ∂κ_k = C(n, k) m_{n−k}.
+    """
+    found = np.ones((highest + 1, cumulants.shape[1]))
+    derivatives = np.zeros((highest + 1, *slopes.shape[1:]))
+    for n in range(1, highest + 1):
+        m = min(n, len(cumulants))
+        before = found[n - 1 :: -1][:m] if n > 1 else found[:1]
+        by_step = np.array([comb(n - 1, k) for k in range(m)], dtype=np.float64)
+        found[n] = by_step @ (cumulants[:m] * before)
+        weights = np.array([comb(n, k + 1) for k in range(m)], dtype=np.float64)[:, None] * before
+        derivatives[n] = (weights[:, None] * slopes[:m]).sum(axis=0)
+    return found, derivatives
+
+
 # -- the families by name -------------------------------------------------------------------------
 
 FAMILIES: dict[str, Family] = {}
@@ -280,7 +436,7 @@ def register(family: Family) -> None:
         raise InputTypeError(f"register takes a Family; got {type(family).__name__}.")
     try:
         family.check()
-    except AttributeError as error:
+    except (AttributeError, NotImplementedError) as error:
         raise InputTypeError(f"{type(family).__name__} is not complete: {error}.") from None
     FAMILIES[family.name] = family
 

@@ -1,17 +1,9 @@
-"""Numbers that are Gaussian within components, themselves or their logarithms.
-
-| symbol | name here |
-|---|---|
-| μ, v: mean and variance of z | ``means``, ``variances`` |
-| E z^(e + 1) = μ E z^e + e v E z^(e−1) | ``moments`` |
-| ∂ E z^e / ∂ μ = e E z^(e−1), ∂ E z^e / ∂ v = e (e − 1) / 2 · E z^(e−2) | ``slopes`` |
-"""
+"""Numbers that are Gaussian within components, themselves or their logarithms."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,147 +11,120 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.block import Block, with_unknown
 from momentmix.families.column import Column
-from momentmix.families.family import Estimate, Family, Quantities, Quantity, Value
+from momentmix.families.family import (
+    Family,
+    Overall,
+    Prior,
+    Quantities,
+    Quantity,
+    Units,
+    moments_of_cumulants,
+)
 from momentmix.families.gaussian_block import GaussianBlock
-from momentmix.families.law import LEAST_VARIANCE, Law, Prior, SeenValue, first
 from momentmix.wording import option
 
-MOST_FLOOR = 0.9  # the largest least variance of rounded values, in the same units
 # Least deviation of a component, in steps of a rounded column. Components at neighboring values,
 # half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
 # BIC would take them. At 0.6 the waves are 0.2 %.
 LEAST_STEPS = 0.6
 _NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
-_FEWEST_SEEN = 1e-6  # rows; with fewer a component has no parameters of the value
-
-
-@dataclass(frozen=True)
-class GaussianValue(Law):
-    """One Gaussian feature with a variance of its own: the value of `Seen`."""
-
-    unit: float = 1.0  # of the feature, in the units of the data, which the density is that of
-    least: float = LEAST_VARIANCE  # of a component, in units of the variance over all rows
-    is_gaussian: ClassVar[bool] = True
-    by_law: ClassVar[tuple[str, ...]] = ("unit", "least")
-
-    @property
-    def free(self) -> tuple[bool, ...]:
-        return (True,)
-
-    def rescaled(self, shift: Float, scale: Float) -> Self:
-        return replace(self, unit=self.unit * first(scale))
-
-    @property
-    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
-        return 0, (self.unit, self.least)
-
-    def with_floor(self, least: float) -> Self:
-        return replace(self, least=float(np.clip(least, LEAST_VARIANCE, MOST_FLOOR)))
-
-    def floored(self, variances: Float, overall: Float) -> Float:
-        return np.maximum(variances, np.asarray(self.least)[..., None] * overall)
-
-    def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
-        return means, variances * factors[:, None]
-
-    def coefficients(self, means: Float, variances: Float) -> Float:
-        m, v = means[..., 0], variances[..., 0]
-        constant = -0.5 * (m**2 / v + np.log(2 * np.pi * v)) - np.log(self.unit)
-        return np.stack([m / v, -0.5 / v, constant], axis=-1)
-
-    def m_step(
-        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
-    ) -> tuple[Float, Float]:
-        """Most probable mean and variance of standardized values."""
-        divisor = np.maximum(counts, _FEWEST_SEEN)
-        means = sums / divisor
-        least: Any = np.asarray(self.least)[..., None]
-        return means, prior.variances(divisor, squares - divisor * means**2, least)
-
-    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
-        return prior.log_terms(variances)[..., 0]
-
-    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        v = variances[:, 0]
-        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
-        slope[:, 1] = prior.slope(v, 1.0) / v
-        curvature[:, 1, 1] = prior.curvature(v, 1.0) / v**2
-        return slope, curvature
-
-    def _powers(self, means: Float, variances: Float, highest: int) -> Float:
-        m, v = means[:, 0], variances[:, 0]
-        table = np.ones((highest + 1, len(m)))
-        for e in range(highest):
-            table[e + 1] = m * table[e] + (e * v * table[e - 1] if e else 0.0)
-        return table
-
-    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        return self._powers(means, variances, int(exponents.max(initial=0)))[exponents[:, 0]]
-
-    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        e = exponents[:, 0]
-        powers = self._powers(means, variances, int(e.max(initial=0)))
-        table = np.zeros((len(e), 2, len(means)))
-        table[:, 0] = e[:, None] * powers[np.maximum(e - 1, 0)]
-        table[:, 1] = (e * (e - 1) / 2)[:, None] * powers[np.maximum(e - 2, 0)]
-        return table
-
-    def scores(self, means: Float, variances: Float) -> Float:
-        """(z − μ) / v and ((z − μ)² / v − 1) / 2v."""
-        m, v = means[..., 0], variances[..., 0]
-        table = np.zeros((*m.shape, 2, 3))
-        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
-        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
-        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
-        return table
-
-    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        return means + np.sqrt(variances) * rng.standard_normal((n, 1))
-
-    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        slopes = np.zeros((len(means), 1, 2))
-        slopes[:, 0, 1] = 1.0
-        return variances, slopes
-
-    @property
-    def prior_positive(self) -> Float:
-        return np.array([np.nan])  # variances have a floor of their own
-
-    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        return means, values
-
-    def quadrature(
-        self, place: int, means: Float, variances: Float, degree: int
-    ) -> tuple[Float, Float]:
-        from numpy.polynomial.hermite_e import hermegauss  # not where rows are only read
-
-        points, weights = hermegauss(degree // 2 + 1)
-        values = means + np.sqrt(variances) * points
-        return values, np.broadcast_to(weights / weights.sum(), values.shape)
+_FEWEST_OBSERVED = 1e-6  # rows; with fewer a component has no parameters of the value
 
 
 class Gaussian(Family):
-    """Numbers."""
+    """Numbers; the distribution of a single one that may be missing, of mean m and variance v."""
 
     name = "gaussian"
     noun = "numbers"
     parameters: ClassVar[Mapping[str, int]] = {"means": 2, "covariances": 3}
     entries = ("mean", "variance")
     joins = True
+    free = True
+    compiled = 2
 
-    def value_law(self, feature: int) -> Law:
-        return GaussianValue((feature,))
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        constant = -0.5 * (mean**2 / variance + np.log(2 * np.pi * variance))
+        return np.concatenate([mean / variance, -0.5 / variance, constant], axis=-1)
+
+    def m_step(
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Of deviations from the mean of all rows: no difference of close numbers."""
+        n, center = np.maximum(n, _FEWEST_OBSERVED), overall.mean
+        away = (sums - n * center) / n
+        squares = squares - 2 * center * sums + n * (center**2 - away**2)
+        spread = prior.variances(n, squares / overall.variance, overall.least)
+        return center + away, spread * overall.variance
+
+    def scores(self, mean: Float, variance: Float) -> Float:
+        """(y − m) / v and ((y − m)² / v − 1) / 2v."""
+        m, v = mean[..., 0], variance[..., 0]
+        table = np.zeros((*m.shape, 2, 3))
+        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
+        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
+        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
+        return table
+
+    def log_prior(self, mean: Float, variance: Float, overall: Overall, prior: Prior) -> Float:
+        return prior.log_terms(np.maximum(variance, 1e-300) / overall.variance)[..., 0]
+
+    def prior_slopes(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        v, ratio = variance[:, 0], variance[:, 0] / overall.variance
+        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
+        slope[:, 1] = prior.slope(ratio, 1.0) / v
+        curvature[:, 1, 1] = prior.curvature(ratio, 1.0) / v**2
+        return slope, curvature
+
+    def _powers(
+        self, mean: Float, variance: Float, exponents: Int, units: Units
+    ) -> tuple[Float, Float]:
+        shift, scale = units
+        cumulants = np.stack([(mean[:, 0] - shift) / scale, variance[:, 0] / scale**2])
+        slopes = np.zeros((2, 2, len(mean)))
+        slopes[0, 0], slopes[1, 1] = 1 / scale, 1 / scale**2
+        return moments_of_cumulants(cumulants, slopes, int(exponents.max(initial=0)))
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return self._powers(mean, variance, exponents, units)[0][exponents[:, 0]]
+
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return self._powers(mean, variance, exponents, units)[1][exponents[:, 0]]
+
+    def quadrature(
+        self, place: int, mean: Float, variance: Float, degree: int
+    ) -> tuple[Float, Float]:
+        from numpy.polynomial.hermite_e import hermegauss  # not where rows are only read
+
+        points, weights = hermegauss(degree // 2 + 1)
+        values = mean + np.sqrt(variance) * points
+        return values, np.broadcast_to(weights / weights.sum(), values.shape)
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        return mean + np.sqrt(variance) * rng.standard_normal((n, 1))
+
+    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return variance, np.broadcast_to(np.eye(2)[1:], (len(mean), 1, 2))
+
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return mean, values
+
+    def prior_positive(self, overall: Overall) -> Float:
+        return np.array([np.nan])  # variances have a floor of their own
+
+    # -- parameters of columns --------------------------------------------------------------------
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         return column
 
-    def value_block(self, column: Column, law: Law, found: SeenValue, seen: Float | None) -> Block:
-        value = with_unknown(found.mean + column.center, seen)
-        variance = with_unknown(np.maximum(found.variance, 0.0)[:, :, None], seen)
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        means = with_unknown(mean + column.center, seen)
+        variances = with_unknown(np.maximum(variance, 0.0)[:, :, None], seen)
         transforms = (column.transform,) if column.transform else ()
-        return GaussianBlock((), None, value, variance, seen, transforms)
+        return GaussianBlock((), None, means, variances, seen, transforms)
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         means, covariances = values["means"], values["covariances"]
@@ -171,13 +136,14 @@ class Gaussian(Family):
             raise ValueError("covariances must be symmetric")
         return block
 
-    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
-        """Mean and variance where the cell is seen."""
-        (_, mean, variance), (by_mean, by_variance, _) = value.found, value.chain.swapaxes(0, 1)
+    def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
+        """Mean and variance; the variance has a floor, and no bound."""
+        by_mean, by_variance = (np.broadcast_to(row, (len(mean), 2)) for row in np.eye(2))
         return Quantities(
-            Quantity(e.shift + e.unit * mean[:, 0], e.unit * by_mean, "plain"),
-            Quantity(e.unit**2 * variance[:, 0], e.unit**2 * by_variance, "log"),
+            Quantity(mean[:, 0], by_mean, "plain"), Quantity(variance[:, 0], by_variance, "log")
         )
+
+    # -- pictures and advice ----------------------------------------------------------------------
 
     def curve(
         self, means: Float, deviations: Float, limits: tuple[float, float]

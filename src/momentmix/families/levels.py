@@ -2,8 +2,10 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| probability of level k, where the cell is seen | ``level_table`` | (r, K) |
+| probability of level k, where the cell is seen | ``level_table``, ``p`` | (r, K) |
 | probability that the cell is seen | ``seen`` | (r,) |
+| y: indicators of all levels but the first, E y_j = p_j | | (…, K − 1) |
+| log p(y) = log p_0 + Σ_j y_j log(p_j / p_0) | `_Levels.coefficients` | |
 """
 
 from __future__ import annotations
@@ -11,18 +13,26 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock, with_unknown
 from momentmix.families.column import Column, Level, plain_level
-from momentmix.families.family import Estimate, Family, Quantities, Quantity
-from momentmix.families.finite import LEAST_PROBABILITY, Finite
-from momentmix.families.law import Law
+from momentmix.families.family import (
+    LEAST_PROBABILITY,
+    PSEUDO_ROWS,
+    Family,
+    Overall,
+    Prior,
+    Quantities,
+    Quantity,
+    Units,
+)
 from momentmix.wording import option, short_repr
 
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
@@ -51,13 +61,11 @@ class LevelsBlock(ColumnBlock):
     def by_level(self) -> dict[Level, Float]:
         return dict(zip(self.levels, self.level_table.T, strict=True))
 
-    def features(self, column: Column) -> tuple[Float, Float]:
-        table = self.known.level_table
-        law = Finite.indicators(tuple(range(column.n_features)), column.has_missing)
-        if column.has_missing:
-            seen = np.ones(len(table)) if self.seen is None else self.seen
-            table = np.hstack([1 - seen[:, None], seen[:, None] * table])
-        return law.with_positive(table, table, table)
+    @property
+    def value(self) -> tuple[Float, Float]:
+        """Means and variances of the indicators of all levels but the first."""
+        p = self.known.level_table[:, 1:]
+        return p, p * (1 - p)
 
 
 def _checked_levels(block: LevelsBlock) -> tuple[Level, ...]:
@@ -170,55 +178,127 @@ class CategoricalBlock(LevelsBlock):
 class _Levels(Family):
     """A column of levels."""
 
-    @property
-    def least(self) -> float:
-        """Least value of indicators."""
-        return 0.0
+    least = 0.0  # of indicators
+    compiled = 0
 
-    def value_law(self, feature: int) -> Law:
-        return Finite.indicators((feature,))
+    @staticmethod
+    def probabilities(mean: Float) -> Float:
+        """P of all levels, (…, K), of means (…, K − 1); rounding may make one negative."""
+        return np.concatenate([1.0 - mean.sum(axis=-1, keepdims=True), mean], axis=-1)
 
-    def law(self, column: Column, features: tuple[int, ...]) -> Law | None:
-        """The levels, a missing cell as one more outcome."""
-        return Finite.indicators(features, column.has_missing, column.at_random)
+    def _allowed(self, p: Float) -> tuple[Float, Float]:
+        """Mean and variance of probabilities in proportion to p, none of them 0."""
+        p = np.maximum(p, LEAST_PROBABILITY)
+        mean = (p / p.sum(axis=-1, keepdims=True))[..., 1:]
+        return mean, mean * (1 - mean)
 
-    def block_of(self, column: Column, law: Law, means: Float, variances: Float) -> Block:
-        """Probabilities of levels where the cell is seen."""
-        assert isinstance(law, Finite)
-        table, seen = np.maximum(law.probabilities(means), LEAST_PROBABILITY), None
-        table /= table.sum(axis=1, keepdims=True)
-        if column.has_missing:
-            seen = table[:, 1:].sum(axis=1)
-            table = table[:, 1:] / seen[:, None]
-        seen = seen if column.models_gaps else None
-        table = with_unknown(table, seen)
+    def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return self._allowed(self.probabilities(mean))
+
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        logs = np.log(np.maximum(self.probabilities(mean), LEAST_PROBABILITY))
+        first = logs[..., :1]
+        return np.concatenate([logs[..., 1:] - first, np.zeros_like(mean), first], axis=-1)
+
+    def m_step(
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Shares of the levels, in n rows and one like all rows together."""
+        rows = np.concatenate([n - sums.sum(axis=-1, keepdims=True), sums], axis=-1)
+        return self._allowed(rows + PSEUDO_ROWS * self.probabilities(overall.mean))
+
+    def scores(self, mean: Float, variance: Float) -> Float:
+        k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
+        table = np.zeros((*mean.shape[:-1], 2 * k, 2 * k + 1))
+        table[..., :k, :k] = 1 / p[..., :1, None]
+        table[..., np.arange(k), np.arange(k)] += 1 / p[..., 1:]
+        table[..., :k, -1] = -1 / p[..., :1]
+        return table
+
+    def prior_slopes(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
+        shares = PSEUDO_ROWS * self.probabilities(overall.mean) / p
+        slope, curvature = np.zeros((len(p), 2 * k)), np.zeros((len(p), 2 * k, 2 * k))
+        slope[:, :k] = shares[:, 1:] - shares[:, :1]
+        curvature[:, :k, :k] = (shares / p)[:, :1, None]
+        curvature[:, np.arange(k), np.arange(k)] += (shares / p)[:, 1:]
+        return slope, curvature
+
+    def _powers(self, exponents: Int, units: Units) -> Float:
+        """z^e at each level, (n, K), feature by feature: n·K² numbers would be too many."""
+        shift, scale = units
+        table = np.ones((len(exponents), len(shift) + 1))
+        for place in np.flatnonzero(exponents.any(axis=0)):
+            rows = np.flatnonzero(exponents[:, place])
+            values = np.full(table.shape[1], -shift[place] / scale[place])
+            values[place + 1] += 1 / scale[place]
+            table[rows] *= values ** exponents[rows, place, None]
+        return table
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return np.asarray(self._powers(exponents, units) @ self.probabilities(mean).T)
+
+    def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """At each level: no other exponents are needed."""
+        powers = self._powers(exponents, units)
+        return np.asarray((powers * self.probabilities(mean)[:, None, :]) @ powers.T)
+
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        powers, (r, k) = self._powers(exponents, units), mean.shape
+        table = np.zeros((len(exponents), 2 * k, r))
+        table[:, :k] = (powers[:, 1:] - powers[:, :1])[:, :, None]
+        return table
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Only the features themselves: every function of the level is linear in them."""
+        return np.asarray(exponents.sum(axis=1) <= 1)
+
+    def quadrature(
+        self, place: int, mean: Float, variance: Float, degree: int
+    ) -> tuple[Float, Float]:
+        p = np.clip(mean[:, place], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        return np.tile([0.0, 1.0], (len(p), 1)), np.stack([1 - p, p], axis=1)
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        p = self.probabilities(mean)
+        return np.eye(len(p))[rng.choice(len(p), size=n, p=p / p.sum()), 1:]
+
+    # -- numbers with bounds ----------------------------------------------------------------------
+
+    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        k = mean.shape[1]
+        slopes = np.eye(k + 1, 2 * k, -1)
+        slopes[0, :k] = -1.0
+        return self.probabilities(mean), np.broadcast_to(slopes, (len(mean), *slopes.shape))
+
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return self._allowed(values)
+
+    def prior_positive(self, overall: Overall) -> Float:
+        return PSEUDO_ROWS * self.probabilities(overall.mean)
+
+    # -- parameters of columns --------------------------------------------------------------------
+
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        table = with_unknown(self.probabilities(mean), seen)
         own = table[:, 1] if self.n_levels == 2 else table
-        block: Block = self.block_type(probabilities=own, levels=column.levels, seen=seen)
-        return block
+        return self._block(probabilities=own, levels=column.levels, seen=seen)
 
-    def quantities(self, column: Column, e: Estimate) -> Quantities:
-        """Probabilities of levels given that the cell is seen."""
-        p, slopes = e.law.positive(e.means, e.variances)
-        zero, counts, seen = e.at_zero, e.counts, None
-        if column.has_missing:  # the first outcome
-            q = 1.0 - p[:, :1]
-            by_q = -slopes[:, :1]
-            never = np.asarray(zero[:, 1:].all(axis=1))
-            seen = Quantity(q[:, 0], by_q[:, 0], "logit", counts, never, zero[:, 0])
-            slopes = slopes[:, 1:] / q[..., None] - (p[:, 1:] / q**2)[..., None] * by_q
-            p, zero, counts = p[:, 1:] / q, zero[:, 1:], counts * q[:, 0]
-        seen = seen if column.models_gaps else None
-        n_others = zero.sum(axis=1)[:, None] - zero
-        one = n_others == zero.shape[1] - 1
+    def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
+        """Probabilities of the levels."""
+        p, slopes = self.positive(mean, variance)
+        one = zero.sum(axis=1)[:, None] - zero == zero.shape[1] - 1  # all others are 0
         levels = tuple(
             Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
             for k in range(p.shape[1])
         )
         if self.n_levels != 2:
-            return Quantities(None, None, seen, levels)
+            return Quantities(None, None, None, levels)
         yes = levels[1]
         by_yes = (1 - 2 * yes.values)[:, None] * yes.slopes
-        return Quantities(yes, Quantity(yes.values * (1 - yes.values), by_yes, "log"), seen)
+        return Quantities(yes, Quantity(yes.values * (1 - yes.values), by_yes, "log"))
 
 
 class Bernoulli(_Levels):
@@ -226,10 +306,12 @@ class Bernoulli(_Levels):
 
     name = "bernoulli"
     noun = "yes/no"
-    block_type = BernoulliBlock
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 1}
     entries = ("probability",)
     n_levels = 2
+
+    def _block(self, **values: Any) -> Block:
+        return BernoulliBlock(**values)
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float
@@ -250,9 +332,11 @@ class Categorical(_Levels):
 
     name = "categorical"
     noun = "categories"
-    block_type = CategoricalBlock
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
     n_levels = None
+
+    def _block(self, **values: Any) -> Block:
+        return CategoricalBlock(**values)
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float

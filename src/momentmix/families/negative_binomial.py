@@ -2,11 +2,11 @@
 
 | symbol | name here |
 |---|---|
-| y = shift + scale · z, of mean λ and variance V = λ + λ² / s | ``rates``, ``sizes`` |
+| y of mean λ and variance V = λ + λ² / s | ``rates``, ``sizes`` |
 | θ = V / λ − 1 = λ / s: what the variance has beside the mean, for each of it | ``excess`` |
-| log p(y) = Σ_{k<y} log(1 + k/s) + y log(λ / (1 + θ)) − s log(1 + θ) − log y! | ``log_mass`` |
-| [y > k] for 0 < k < h, and (y − h)⁺ ℓ_j(log y): the sum as Σ_j t_j(y) c_j(s) | `own_statistics` |
-| E[y f(y)] = λ E[f(y + 1)] + θ E[y (f(y + 1) − f(y))] | ``moments``, ``slopes`` |
+| log p(y) = Σ_{k<y} log(1 + k/s) + y log(λ / (1 + θ)) − s log(1 + θ) − log y! | `coefficients` |
+| [y > k] for 0 < k < h, and (y − h)⁺ ℓ_j(log y): the sum as Σ_j t_j(y) c_j(s) | `statistics` |
+| cumulants κ_n = λ Q_n(θ), Q_{n+1} = (1 + θ) (θ Q_n)' | `_cumulants` |
 
 The sum over k < y is exact up to h = 16. Beyond, its mean over h ≤ k < y is a smooth function of
 log y, and ℓ_j are the polynomials that interpolate it at Chebyshev's points y_j: twenty serve
@@ -17,233 +17,236 @@ At the Poisson limit, s → ∞, all maps have the values of Poisson's law.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from math import ceil, log
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
+from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
-from momentmix.families.block import ColumnBlock
-from momentmix.families.count import WholeFamily, WholeLaw, checked_rates, powers_of_counts
-from momentmix.families.family import Estimate, Quantities, Quantity, Value
-from momentmix.families.law import PSEUDO_ROWS, Prior
+from momentmix.families.block import Block, ColumnBlock
+from momentmix.families.column import Column
+from momentmix.families.counts import CountFamily, Poisson, checked_rates
+from momentmix.families.family import (
+    PSEUDO_ROWS,
+    Overall,
+    Prior,
+    Quantities,
+    Quantity,
+    Units,
+    moments_of_cumulants,
+)
 from momentmix.wording import short_repr
 
 LEAST_SIZE = 1e-3
 LEAST_EXCESS = 1e-4  # of the variance beside the mean: less needs 1e8 rows to be seen
 _HEAD = 16  # counts whose sums are exact; Stirling's series has an error of 1e-12 beyond
 _TOPS = 4, 16, 256, 4096, 65536
-_TOP = 1 << 20  # largest count of a law that has seen no rows; beyond, log p is linear in y
+_TOP = 1 << 20  # largest count of a family that has seen no rows; beyond, log p is linear in y
 _NODES = 3.0  # for each unit of log y: the interpolated means then have errors of about 1e-11
 _TABLE = 4096  # counts whose statistics are held in memory
-_MOST_NODES, _MOST_OWN = 48, 64  # of a law with the largest top, in compiled code
 _STEPS = 40  # of a search for the best size; most take five
 _CLOSE = 1e-6  # of the logarithm of a size
-_REACH = 40.0  # e^-40 is beyond what double precision adds to a sum
 
 
-@dataclass(frozen=True)
-class NegativeBinomialLaw(WholeLaw):
-    """One feature, a count with a variance of its own.
+class NegativeBinomial(CountFamily):
+    """Counts whose variance may exceed their mean.
 
     Parameters
     ----------
-    features, shift, scale
-        As in `WholeLaw`.
     top : int
         Largest count whose density is exact.
     """
 
-    top: int = _TOP
-    noun: ClassVar[str] = "a negative binomial count"
+    name = "negative_binomial"
+    singular = "a negative binomial count"
+    parameters: ClassVar[Mapping[str, int]] = {"means": 2, "sizes": 1}
+    entries = ("mean", "variance", "dispersion")
+    free = True
+
+    def __init__(self, top: int = _TOP) -> None:
+        self.top = top
+
+    def check(self) -> None:
+        """Nothing is derived from a `log_mass`."""
 
     @property
-    def free(self) -> tuple[bool, ...]:
-        return (True,)
-
-    @property
-    def n_own(self) -> int:
+    def n_statistics(self) -> int:
         return len(_nodes(self.top)[1]) + min(self.top, _HEAD) - 1
 
-    @property
-    def compiled(self) -> tuple[int, tuple[Any, ...]] | None:
-        """Units, head and nodes, and the means of t over all rows."""
-        head, nodes, _ = _nodes(self.top)
-        padded, overall = np.zeros(_MOST_NODES), np.zeros(_MOST_OWN)
-        padded[: nodes.size], overall[: self.n_own] = nodes, self._overall()
-        return 4, (self.shift, self.scale, head, nodes.size, padded, overall)
-
     def covering(self, largest: float) -> Self:
-        # Few kinds: laws of one kind are one call. Counts up to the head are exact.
-        return replace(self, top=next((top for top in _TOPS if largest <= top), _TOP))
+        # Few kinds: distributions of one kind are one call. Counts up to the head are exact.
+        return type(self)(next((top for top in _TOPS if largest <= top), _TOP))
 
-    # -- statistics and densities -----------------------------------------------------------------
-
-    def own_statistics(self, values: Any, xp: Any = np) -> Any:
-        counts = self.shift + self.scale * values
-        counts = xp.where(counts > 0, counts, xp.zeros_like(counts))  # NaN stays in z
+    def statistics(self, values: Any, xp: Any = np) -> Any:
+        counts = xp.where(values > 0, values, xp.zeros_like(values))  # NaN stays in y
         if xp is np and counts.size and counts.max() < _TABLE - 1:
             places = np.rint(counts[..., 0, :]).astype(np.int64)
             return np.moveaxis(_statistics_table(self.top)[:, places], 0, -2)
         return _statistics(counts, self.top, xp)
 
-    def sizes(self, rates: Float, variances: Float) -> Float:
-        """s of rates (…) and variances (…, 1) of the feature, of shape (…)."""
-        excess = np.asarray(self.scale**2 * variances[..., 0] / rates - 1.0)
-        return np.clip(rates / np.maximum(excess, LEAST_EXCESS), LEAST_SIZE, rates / LEAST_EXCESS)
+    def base(self, values: Float) -> Float:
+        return Poisson.base(Poisson(), values)
 
-    def parameters(self, means: Float, variances: Float) -> tuple[Float, ...]:
-        rates = self.rates(means)
-        return rates, self.sizes(rates, variances)
+    # -- parameters -------------------------------------------------------------------------------
 
-    def _both(self, rates: Float, sizes: Float) -> tuple[Float, Float]:
-        """Means and variances (…, 1) of the feature."""
-        variances = rates * (1.0 + rates / sizes) / self.scale**2
-        return ((rates - self.shift) / self.scale)[..., None], variances[..., None]
+    def _rates_and_sizes(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        """λ and s of means and variances (…, 1), of shape (…)."""
+        rates = self.rates(mean)
+        excess = np.maximum(variance[..., 0] / rates - 1.0, LEAST_EXCESS)
+        return rates, np.clip(rates / excess, LEAST_SIZE, rates / LEAST_EXCESS)
 
-    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        return self._both(*self.parameters(means, variances))
+    def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        rates, sizes = self._rates_and_sizes(mean, variance)
+        return rates[..., None], (rates * (1.0 + rates / sizes))[..., None]
 
-    def coefficients(self, means: Float, variances: Float) -> Float:
-        rates, sizes = self.parameters(means, variances)
-        by_count = np.log(rates) - np.log1p(rates / sizes)
-        constant = self.shift * by_count - sizes * np.log1p(rates / sizes)
-        first = np.stack([self.scale * by_count, np.zeros_like(rates)], axis=-1)
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        rates, sizes = self._rates_and_sizes(mean, variance)
+        ratio = np.log1p(rates / sizes)
+        first = np.stack([np.log(rates) - ratio, np.zeros_like(rates)], axis=-1)
         own = _sums_of_logs(sizes, self.top)[0]
-        return np.concatenate([first, own, constant[..., None]], axis=-1)
+        return np.concatenate([first, own, (-sizes * ratio)[..., None]], axis=-1)
 
-    def _overall(self) -> Float:
-        """E t over all rows, as if these had one size, of shape (…, n_own)."""
-        shift, scale = np.broadcast_arrays(self.shift, self.scale)
-        own = [_mean_statistics(*u, self.top) for u in zip(shift.flat, scale.flat, strict=True)]
-        return np.array(own).reshape(*shift.shape, -1)
+    def overall(self, overall: Overall) -> Overall:
+        """With means of t as if all rows had one size."""
+        mean, variance = self.completed(overall.mean, overall.variance)
+        pairs = zip(mean.flat, variance.flat, strict=True)
+        own = np.array([_mean_statistics(m, v, self.top) for m, v in pairs])
+        own = own.reshape(*mean.shape[:-1], -1)
+        return overall._replace(mean=mean, variance=variance, statistics=own)
 
     def m_step(
-        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """The mean of the rows and of one like all rows together, and the best size for it."""
-        n = counts + PSEUDO_ROWS
-        means = sums / n
-        rates = self.rates(means)
-        start = self.sizes(rates, (squares + PSEUDO_ROWS) / n - means**2)
-        own = own + PSEUDO_ROWS * self._overall()
-        return self._both(rates, _best_sizes(n[..., 0], rates, own, start, self.top))
+        n, whole = n + PSEUDO_ROWS, overall.variance + overall.mean**2
+        mean = (sums + PSEUDO_ROWS * overall.mean) / n
+        spread = (squares + PSEUDO_ROWS * whole) / n - mean**2
+        rates, start = self._rates_and_sizes(mean, spread)
+        sizes = _best_sizes(
+            n[..., 0], rates, own + PSEUDO_ROWS * overall.statistics, start, self.top
+        )
+        return rates[..., None], (rates * (1.0 + rates / sizes))[..., None]
 
-    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
-        """As if one row were like all rows together; z is 0 in it."""
-        table = self.coefficients(means, variances)
-        own = (table[..., 2:-1] * self._overall()).sum(axis=-1)
-        return np.asarray(PSEUDO_ROWS * (own + table[..., -1]))
+    def scores(self, mean: Float, variance: Float) -> Float:
+        rates, s = self._rates_and_sizes(mean, variance)
+        by_rate, by_size = np.zeros((2, *rates.shape, self.n_statistics + 3))
+        by_rate[..., 0], by_rate[..., -1] = s / (rates * (s + rates)), -s / (s + rates)
+        excess = rates / s
+        by_size[..., 0] = rates / (s * (s + rates))
+        by_size[..., 2:-1] = _sums_of_logs(s, self.top)[1] / s[..., None]
+        by_size[..., -1] = excess / (1 + excess) - np.log1p(excess)
+        turn = (s / rates) ** 2  # −∂s/∂V
+        by_rate += (2 * s / rates + turn)[..., None] * by_size
+        return np.stack([by_rate, -turn[..., None] * by_size], axis=-2)
 
-    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """The curvature of the mean and the variance of one row."""
-        table, (rates, sizes) = self.scores(means, variances), self.parameters(means, variances)
-        slope = PSEUDO_ROWS * (table[..., 2:-1] @ self._overall() + table[..., -1])
+    def prior_slopes(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """The curvature is that of the mean and the variance of one row."""
+        rates, sizes = self._rates_and_sizes(mean, variance)
+        slope = PSEUDO_ROWS * (self.scores(mean, variance) @ overall.all_statistics)
         excess = rates / sizes
         second = rates * (1 + excess)
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
-        units = np.array([self.scale, self.scale**2])
-        known = np.asarray(np.linalg.inv(noise.reshape(-1, 2, 2)), np.float64)
-        return slope, PSEUDO_ROWS * known * np.outer(units, units)
-
-    def scores(self, means: Float, variances: Float) -> Float:
-        rates, s = self.parameters(means, variances)
-        table = np.zeros((*rates.shape, 2, self.n_own + 3))
-        by_rate, by_size = np.zeros((2, *rates.shape, self.n_own + 3))
-        slope = s / (rates * (s + rates))  # of y
-        by_rate[..., 0], by_rate[..., -1] = self.scale * slope, (self.shift - rates) * slope
-        slope, excess = rates / (s * (s + rates)), rates / s
-        by_size[..., 0] = self.scale * slope
-        by_size[..., 2:-1] = _sums_of_logs(s, self.top)[1] / s[..., None]
-        by_size[..., -1] = self.shift * slope - np.log1p(excess) + excess / (1 + excess)
-        turn = (s / rates) ** 2  # −∂s/∂V
-        table[..., 0, :] = by_rate + (2 * s / rates + turn)[..., None] * by_size
-        table[..., 1, :] = -self.scale * turn[..., None] * by_size
-        return np.asarray(self.scale * table)
+        known = np.linalg.inv(noise.reshape(-1, 2, 2).astype(np.float64))
+        return slope, np.asarray(PSEUDO_ROWS * known)
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def _powers(self, means: Float, variances: Float, exponents: Int) -> tuple[Float, Float]:
-        rates = self.rates(means)
-        # No bound of the excess: moments are polynomials in it.
-        excess = self.scale**2 * variances[:, 0] / rates - 1.0
-        highest = int(exponents.max(initial=0))
-        return powers_of_counts(rates, excess, self.shift, self.scale, highest)
-
-    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
-        return self._powers(means, variances, exponents)[0][exponents[:, 0]]
-
-    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
-        _, slopes = self._powers(means, variances, exponents)
-        rates = self.rates(means)
-        ratio = self.scale**2 * variances[:, 0] / rates  # 1 + θ = V / λ
-        by_rate = self.scale * (slopes[:, 0] - slopes[:, 1] * ratio / rates)
-        by_variance = self.scale**2 * slopes[:, 1] / rates
-        return np.stack([by_rate, by_variance], axis=1)[exponents[:, 0]]
-
-    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
-        rates, sizes = self.parameters(means, variances)
-        counts = drawn_counts(rates, sizes, n, rng)
-        return ((counts - self.shift) / self.scale)[:, None]
-
-    def quadrature(
-        self, place: int, means: Float, variances: Float, degree: int
+    def _powers(
+        self, mean: Float, variance: Float, exponents: Int, units: Units
     ) -> tuple[Float, Float]:
-        """Counts from 0 to the largest that occurs, all small ones; weights of cells about them."""
-        rates = self.rates(means)[:, None]
-        sizes = self.sizes(rates, variances[..., None])
-        deviations = np.sqrt(rates * (1 + rates / sizes))
-        last = rates + _REACH * (deviations + rates / sizes + 1.0)
-        parts = [
-            np.broadcast_to(np.arange(512.0), (len(rates), 512)),
-            rates + deviations * np.linspace(-10, 10, 800),
-            np.exp(np.linspace(log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T,
-        ]
-        counts = np.sort(np.clip(np.rint(np.hstack(parts)), 0, None), axis=1)
-        middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
-        widths = np.diff(middles, prepend=-0.5, append=counts[:, -1:] + 0.5)
-        exact = NegativeBinomialLaw((0,))
-        weights = widths * np.exp(exact.log_masses(counts, rates, self.scale**2 * variances))
-        return (counts - self.shift) / self.scale, weights / weights.sum(axis=1, keepdims=True)
+        """No bound of θ: cumulants are polynomials in it."""
+        highest, rates, (shift, scale) = int(exponents.max(initial=0)), self.rates(mean), units
+        ratio = variance[:, 0] / rates  # 1 + θ
+        cumulants, slopes = np.empty((highest, len(mean))), np.empty((highest, 2, len(mean)))
+        for n, (q, by_excess) in enumerate(_cumulants(highest)):
+            value, slope = q(ratio - 1.0), by_excess(ratio - 1.0)
+            cumulants[n] = rates * value
+            slopes[n] = value - ratio * slope, slope
+        powers = scale ** -np.arange(1.0, highest + 1)
+        cumulants *= powers[:, None]
+        cumulants[:1] -= shift / scale
+        return moments_of_cumulants(cumulants, slopes * powers[:, None, None], highest)
 
-    # -- bounds -----------------------------------------------------------------------------------
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return self._powers(mean, variance, exponents, units)[0][exponents[:, 0]]
 
-    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return self._powers(mean, variance, exponents, units)[1][exponents[:, 0]]
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        rates, sizes = self._rates_and_sizes(mean, variance)
+        shares = sizes / (sizes + rates)
+        return rng.negative_binomial(sizes, shares, size=n)[:, None].astype(np.float64)
+
+    # -- numbers with bounds ----------------------------------------------------------------------
+
+    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
         """The rate, and the variance less the rate."""
-        rates, slopes = self.rates(means), np.zeros((len(means), 2, 2))
-        slopes[:, 0, 0], slopes[:, 1] = self.scale, [-self.scale, self.scale**2]
-        return np.stack([rates, self.scale**2 * variances[:, 0] - rates], axis=1), slopes
+        rates = self.rates(mean)
+        slopes = np.array([[1.0, 0.0], [-1.0, 1.0]])
+        return (
+            np.stack([rates, variance[:, 0] - rates], axis=1),
+            np.broadcast_to(slopes, (len(mean), 2, 2)),
+        )
 
-    @property
-    def prior_positive(self) -> Float:
-        return np.array([PSEUDO_ROWS * self.shift, 0.0])
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return self.completed(values[:, :1], values.sum(axis=1, keepdims=True))
 
-    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
-        """As for other laws; the variance of rows is at most their mean without that of the prior.
+    def prior_positive(self, overall: Overall) -> Float:
+        return np.array([PSEUDO_ROWS * overall.mean[0], 0.0])
+
+    def at_zero(
+        self, mean: Float, variance: Float, counts: Float, overall: Overall
+    ) -> NDArray[np.bool_]:
+        """As in other families; the variance of rows is at most their mean without the prior's row.
 
         The row of the prior is like all rows together.
         """
-        zero = super().at_zero(means, variances, counts)
-        rates, excess = self.positive(means, variances)[0].T
-        added = self.scale**2 - self.shift + (self.shift - rates) ** 2
+        zero = super().at_zero(mean, variance, counts, overall)
+        rates, excess = self.positive(mean, variance)[0].T
+        added = overall.variance[0] - overall.mean[0] + (overall.mean[0] - rates) ** 2
         own = (counts + PSEUDO_ROWS) * excess - PSEUDO_ROWS * np.maximum(added, 0.0)
         zero[:, 1] = (own <= 0) | (excess <= 2 * LEAST_EXCESS * rates)
         return zero
 
-    def base(self, counts: Float) -> Float:
-        from scipy.special import gammaln  # not where rows are only read: it takes long
+    # -- parameters of columns --------------------------------------------------------------------
 
-        return np.asarray(-gammaln(counts + 1.0))
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        rates, sizes = self._rates_and_sizes(mean, variance)
+        return self._block(means=rates, sizes=sizes, seen=seen)
 
-    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
-        moved = (values[:, :1] - self.shift) / self.scale
-        return self.completed(moved, values.sum(axis=1, keepdims=True) / self.scale**2)
+    def _block(self, **values: Any) -> Block:
+        return NegativeBinomialBlock(**values)
+
+    def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
+        """Mean, variance, and dispersion: (variance − mean) / mean²."""
+        (rates, excess), slopes = (x.swapaxes(0, 1) for x in self.positive(mean, variance))
+        at_zero, is_poisson = zero.T
+        rate = Quantity(rates, slopes[0], "log", counts, at_zero, least=0.0)
+        spread = Quantity(rates + excess, slopes.sum(axis=0), "log", counts, at_zero)
+        by_excess, by_rate = 1 / rates**2, -2 * excess / rates**3
+        slope = by_excess[:, None] * slopes[1] + by_rate[:, None] * slopes[0]
+        dispersion = Quantity(excess * by_excess, slope, "log", counts, is_poisson)
+        return Quantities(rate, spread, None, (dispersion,))
+
+
+@lru_cache(maxsize=64)
+def _cumulants(highest: int) -> list[tuple[Polynomial, Polynomial]]:
+    """Q_1, Q_2, … and their derivatives: κ_n = λ Q_n(θ)."""
+    found, q, theta = [], Polynomial([1.0]), Polynomial([0.0, 1.0])
+    for _ in range(highest):
+        found.append((q, q.deriv()))
+        q = (1 + theta) * (theta * q).deriv()
+    return found
 
 
 # -- sums over k < y ------------------------------------------------------------------------------
@@ -355,19 +358,14 @@ def _best_sizes(n: Float, rates: Float, own: Float, start: Float, top: int) -> F
 
 
 @lru_cache(maxsize=1024)
-def _mean_statistics(rate: float, deviation: float, top: int) -> Float:
-    """E t(y) of counts with a mean and a deviation, of shape (n_own,)."""
-    at = np.array([[rate]]), np.array([[deviation**2]])
-    counts, weights = NegativeBinomialLaw((0,)).quadrature(0, *at, 0)
+def _mean_statistics(mean: float, variance: float, top: int) -> Float:
+    """E t(y) of counts with a mean and a variance, of shape (m,)."""
+    family, parameters = NegativeBinomial(), (np.array([[mean]]), np.array([[variance]]))
+    counts, weights = family.quadrature(0, *parameters, 0)
     return cast(Float, _statistics(counts, top) @ weights[0])
 
 
-def drawn_counts(rates: Any, sizes: Any, n: int, rng: np.random.Generator) -> Float:
-    """Counts (n,) of means and sizes that broadcast to (n,)."""
-    return rng.negative_binomial(sizes, sizes / (sizes + rates), size=n).astype(np.float64)
-
-
-# -- blocks and family ----------------------------------------------------------------------------
+# -- parameters of columns ------------------------------------------------------------------------
 
 
 @short_repr
@@ -417,24 +415,3 @@ class NegativeBinomialBlock(ColumnBlock):
     def others(self) -> Float:
         """Dispersions: 1 / size."""
         return 1.0 / self.sizes[:, None]
-
-
-class NegativeBinomial(WholeFamily):
-    """Counts whose variance may exceed their mean."""
-
-    name = "negative_binomial"
-    law_type = NegativeBinomialLaw
-    block_type = NegativeBinomialBlock
-    parameters: ClassVar[Mapping[str, int]] = {"means": 2, "sizes": 1}
-    entries = ("mean", "variance", "dispersion")
-
-    def value_quantities(self, e: Estimate, value: Value) -> Quantities:
-        """Mean, variance, and dispersion: (variance − mean) / mean²."""
-        (rates, excess), slopes = (x.swapaxes(0, 1) for x in value.positive)
-        counts, (at_zero, is_poisson) = value.counts, value.zero.T
-        rate = Quantity(rates, slopes[0], "log", counts, at_zero, least=0.0)
-        variance = Quantity(rates + excess, slopes.sum(axis=0), "log", counts, at_zero)
-        by_excess, by_rate = 1 / rates**2, -2 * excess / rates**3
-        slope = by_excess[:, None] * slopes[1] + by_rate[:, None] * slopes[0]
-        dispersion = Quantity(excess * by_excess, slope, "log", counts, is_poisson)
-        return Quantities(rate, variance, None, (dispersion,))

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.lazy import lazy_property
 from momentmix.tables.names import column_label, feature_number
 
@@ -32,7 +32,7 @@ from momentmix.tables.names import column_label, feature_number
 class Stack(NamedTuple):
     """Laws of one kind as one law, their features, (n, k), and places of t among all t, (n, m)."""
 
-    law: Law
+    law: Distribution
     features: Int
     own: Int
 
@@ -50,18 +50,18 @@ class Blocks:
 
     n_features: int
     joined: tuple[tuple[int, ...], ...] = ()  # Gaussian features, ascending, by their first ones
-    laws: tuple[Law, ...] = ()  # blocks of features that are not Gaussian
+    laws: tuple[Distribution, ...] = ()  # blocks of features that are not Gaussian
 
     @classmethod
     def of(
-        cls, n_features: int, groups: Iterable[Sequence[int]], laws: tuple[Law, ...] = ()
+        cls, n_features: int, groups: Iterable[Sequence[int]], laws: tuple[Distribution, ...] = ()
     ) -> Blocks:
         """Blocks from groups of features in any order; they must not overlap."""
         ordered = sorted(tuple(sorted(int(j) for j in group)) for group in groups)
         return cls(n_features, tuple(group for group in ordered if len(group) > 1), laws)
 
     @classmethod
-    def full(cls, n_features: int, laws: tuple[Law, ...] = ()) -> Blocks:
+    def full(cls, n_features: int, laws: tuple[Distribution, ...] = ()) -> Blocks:
         """All Gaussian features in one block."""
         return cls.of(n_features, [cls(n_features, laws=laws).gaussian.tolist()], laws)
 
@@ -103,30 +103,32 @@ class Blocks:
     @lazy_property
     def stacks(self) -> tuple[Stack, ...]:
         """The laws by kind: one call for many columns."""
-        kinds: dict[tuple[object, ...], list[tuple[Law, int]]] = {}
+        kinds: dict[tuple[object, ...], list[tuple[Distribution, int]]] = {}
         start = 0
         for law in self.laws:
             kinds.setdefault(law.kind, []).append((law, start))
-            start += law.n_own
+            start += law.n_statistics
         found = []
         for pairs in kinds.values():
             laws = [law for law, _ in pairs]
-            own = np.array([at + np.arange(laws[0].n_own) for _, at in pairs], dtype=np.int64)
+            own = np.array(
+                [at + np.arange(laws[0].n_statistics) for _, at in pairs], dtype=np.int64
+            )
             features = np.array([law.features for law in laws])
-            found.append(Stack(type(laws[0]).stacked(laws), features, own))
+            found.append(Stack(Distribution.stacked(laws), features, own))
         return tuple(found)
 
     @lazy_property
     def own_places(self) -> tuple[Int, ...]:
         """Places in T(z) of the statistics that each law has beside z and z²."""
-        sizes = [law.n_own for law in self.laws]
+        sizes = [law.n_statistics for law in self.laws]
         starts = self.n_features + self.n_spread + np.cumsum([0, *sizes])
         return tuple(start + np.arange(size) for start, size in zip(starts, sizes, strict=False))
 
     @lazy_property
     def n_own(self) -> int:
         """Number of statistics that laws have beside z and z²."""
-        return sum(law.n_own for law in self.laws)
+        return sum(law.n_statistics for law in self.laws)
 
     @property
     def n_statistics(self) -> int:

@@ -1,6 +1,6 @@
 """Gaussians by blocks of features: the maps that know this model, and no other code does.
 
-Blocks that are not Gaussian bring these maps themselves: `momentmix.families.law`.
+Blocks that are not Gaussian bring these maps themselves: `momentmix.families.distribution`.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -54,7 +54,7 @@ def features_of(
         np.multiply(z[j], z[k], out=features[place])
     if blocks.n_own:
         for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-            features[places] = law.own_statistics(features[list(law.features)])
+            features[places] = law.statistics(features[list(law.features)])
     features[-1] = 1.0
     return features
 
@@ -71,9 +71,9 @@ def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> 
     first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
     products = take(values, first, axis=-2) * take(values, second, axis=-2)
     own = (
-        law.own_statistics(xp.stack([values[..., j, :] for j in law.features], axis=-2), xp)
+        law.statistics(xp.stack([values[..., j, :] for j in law.features], axis=-2), xp)
         for law in blocks.laws
-        if law.n_own
+        if law.n_statistics
     )
     return (*parts, products, *own)
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, spread_of
 from momentmix.tables.names import column_label
 from momentmix.wording import short_repr
@@ -94,7 +94,7 @@ class Parameters:
         unit = np.where(deviations > 0, deviations, np.inf)
         return np.asarray(self.covariances / unit[..., j] / unit[..., k])
 
-    def of_law(self, law: Law) -> tuple[Float, Float]:
+    def of_law(self, law: Distribution) -> tuple[Float, Float]:
         """Means and variances of the features of a law, of shape (r, k) each."""
         own = list(law.features)
         return self.means[:, own], self.variances[:, own]
@@ -140,7 +140,7 @@ class Parameters:
         return np.concatenate([part.ravel() for part in self._arrays])
 
     def embedded(
-        self, columns: Int, n_features: int, variance: float, laws: tuple[Law, ...] = ()
+        self, columns: Int, n_features: int, variance: float, laws: tuple[Distribution, ...] = ()
     ) -> Parameters:
         """The same features as `columns` among others, which have mean 0 and `variance`.
 
@@ -206,7 +206,7 @@ class Parameters:
         """For each law, which components see its cell in less than one of so many rows, (r,)."""
         found = []
         for law in self.blocks.laws:
-            q, none = law.probability_seen(*self.of_law(law)), np.zeros(self.n_components, bool)
+            q, none = law.probability_observed(*self.of_law(law)), np.zeros(self.n_components, bool)
             found.append(none if q is None else np.asarray(n_rows * self.weights * q < 1.0))
         return found
 
@@ -216,7 +216,7 @@ class Parameters:
         for law, which in zip(self.blocks.laws, self.never_seen(n_rows), strict=True):
             if which.any():
                 own = list(law.features)
-                moved = law.without_seen(means[:, own], variances[:, own], which)
+                moved = law.without_observed(means[:, own], variances[:, own], which)
                 means[:, own], variances[:, own] = moved
         return replace(self, means=means, variances=variances)
 

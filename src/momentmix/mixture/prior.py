@@ -73,22 +73,32 @@ class Structure:
         """The blocks as compiled code takes them; None where it has no maps for a law.
 
         Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
-        of each joined block, least relative eigenvalues; kind, width and features of each law, and
-        the numbers of the laws. `blocks` are those of the features.
+        of each joined block, least relative eigenvalues; family, width, missing cells and features
+        of each law, and the numbers of the laws. `blocks` are those of the features.
         """
         kinds: list[int] = []
         numbers: list[Any] = [[]]
         for law in blocks.laws:
-            if law.compiled is None:
+            if law.family.compiled is None:
                 return None
-            kinds += [law.compiled[0], len(law.features), *law.features]
-            numbers += [np.ravel(part) for part in law.compiled[1]]
+            width, overall = len(law.features), law.overall
+            kinds += [law.family.compiled, width, law.has_missing, law.at_random, *law.features]
+            spread = overall.variance[:1] if law.n_values else np.ones(1)
+            values = [*law.units, [overall.observed], spread, [law.least], overall.mean]
+            numbers += [*values, np.zeros(width - law.n_values)]
         features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
         widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
         pairs = zip(self.roots, self.inverses, strict=True)
         matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
         least = np.array([self.least(place) for place in range(widths.size)])
-        return widths, features, matrices, least, np.array(kinds), np.concatenate(numbers)
+        return (
+            widths,
+            features,
+            matrices,
+            least,
+            np.array(kinds, dtype=np.int64),
+            np.concatenate(numbers),
+        )
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""

@@ -257,8 +257,9 @@ static int em_run_all(em_run *run, isize n_steps, isize n_threads)
     return !t.failed;
 }
 
-/* The laws of a batch: kind, width and features of each in one array, and their numbers in another.
- * Returns how many features they have, −1 and an error where they do not fit. */
+/* The laws of a batch: family, width, whether cells may be missing, and at random, and features of each
+ * in one array, and their numbers in another. Returns how many features they have, −1 and an error where
+ * they do not fit. */
 static isize hold_laws(held *h, PyObject *objects[2], batch *b)
 {
     Py_buffer *kinds = hold(h, objects[0], 0, 0, "laws"), *numbers;
@@ -267,17 +268,16 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     const int64_t *at = kinds->buf, *end = at + kinds->len / 8;
     isize n_features = 0, n_numbers = 0;
     int valid = 1;
-    for (b->n_laws = b->widest_law = b->n_own = 0; valid && at < end; b->n_laws++) {
-        valid = end - at > 2 && at[0] >= 0 && at[0] < N_LAWS && at[1] > 0 && at[1] <= end - at - 2
-                && at[1] <= b->d - n_features && at[0] != NO_LAW
-                && (at[0] == FINITE || at[1] == (at[0] == COUNT || at[0] == SIZED ? 1 : 2));
+    for (b->n_laws = b->widest_law = 0; valid && at < end; b->n_laws++) {
+        valid = end - at > 4 && at[0] >= 0 && at[0] < N_FAMILIES && at[1] > 0 && at[1] <= end - at - 4
+                && at[1] <= b->d - n_features && (at[0] == LEVELS || at[1] == 1 + (at[2] != 0));
         if (!valid)
             break;
         for (isize j = 0; j < at[1]; j++)
-            valid &= at[2 + j] >= 0 && at[2 + j] < b->d;
-        n_features += at[1], n_numbers += n_law_numbers(at[0], at[1]);
+            valid &= at[4 + j] >= 0 && at[4 + j] < b->d;
+        n_features += at[1], n_numbers += n_law_numbers(at[1]);
         b->widest_law = at[1] > b->widest_law ? at[1] : b->widest_law;
-        at += 2 + at[1];
+        at += 4 + at[1];
     }
     if (!valid) {
         PyErr_SetString(PyExc_ValueError, "laws do not fit the features");
@@ -289,19 +289,14 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
         PyErr_NoMemory();
         return -1;
     }
-    const double *number = numbers->buf;
+    const double *x = numbers->buf;
     at = kinds->buf;
-    for (isize i = 0; i < b->n_laws; at += 2 + at[1], i++) {
-        isize n_own = at[0] == SIZED ? n_own_of(number) : at[0] == SEEN_SIZED ? n_own_of(number + 7) : 0;
-        b->laws[i] = (law_block){at[0], at[1], b->n_own, n_own, at + 2, number};
-        b->n_own += n_own, valid &= n_own >= 0;
-        number += n_law_numbers(at[0], at[1]);
+    for (isize i = 0; i < b->n_laws; i++) {
+        isize w = at[1];
+        b->laws[i] = (law_block){at[0], w, w - (at[2] != 0), at[2] != 0, at[3] != 0, at + 4,
+                                 x, x + w, x[2 * w], x[2 * w + 1], x[2 * w + 2], x + 2 * w + 3};
+        at += 4 + w, x += n_law_numbers(w);
     }
-    if (!valid || b->n_own > b->n_pairs) {
-        PyErr_SetString(PyExc_ValueError, "laws do not fit the statistics");
-        return -1;
-    }
-    b->n_pairs -= b->n_own; /* they came with the pairs */
     return n_features;
 }
 
@@ -350,15 +345,13 @@ static int hold_blocks(held *h, PyObject *objects[6], batch *b)
     return 1;
 }
 
-static int needs_squares(isize kind) { return kind == SEEN_NUMBER || kind == SIZED || kind == SEEN_SIZED; }
-
 /* Features whose squares the M-step of a batch needs, into `squares`: those of all but some laws. */
 static void needed_squares(const batch *b, row_source *rows, int64_t *squares)
 {
     for (isize j = 0; j < b->d; j++)
         squares[j] = 1;
     for (isize i = 0; i < b->n_laws; i++)
-        for (isize j = needs_squares(b->laws[i].kind); j < b->laws[i].width; j++)
+        for (isize j = b->laws[i].family == NUMBER; j < b->laws[i].width; j++)
             squares[b->laws[i].features[j]] = 0;
     rows->n_squares = 0;
     for (isize j = 0; j < b->d; j++)

@@ -29,8 +29,8 @@ from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, NoInputError
 from momentmix.families.column import Column, FeaturePart, is_text, is_whole
+from momentmix.families.distribution import Distribution, with_joined_values
 from momentmix.families.family import FAMILIES, is_family, named
-from momentmix.families.law import Law, with_joined_values
 from momentmix.json_fields import Fields, check_version, format_strict, parse_strict
 from momentmix.lazy import lazy_property
 from momentmix.tables import encoding
@@ -132,10 +132,10 @@ class Schema:
         """Numbers of the features that are values, not ``seen``."""
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
-    def laws(self, joined: Collection[int] = ()) -> tuple[Law, ...]:
+    def laws(self, joined: Collection[int] = ()) -> tuple[Distribution, ...]:
         """Laws of the features that are not Gaussian; columns of blocks are `joined`."""
         found = (
-            column.model.law(column, tuple(self.features_of(number)))
+            column.distribution(tuple(self.features_of(number)))
             for number, column in enumerate(self.columns)
         )
         values = {self.features_of(number)[0] for number in joined}

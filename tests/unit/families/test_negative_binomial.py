@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import momentmix as mm
-from momentmix.families.negative_binomial import NegativeBinomialLaw
+from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.mixture import density
 from momentmix.mixture.gaussian import features_of
 
@@ -79,14 +79,14 @@ def test_densities_of_rows_with_gaps_and_large_counts(fitted, tmp_path):
 
 @pytest.mark.parametrize("top", [3, 16, 200, 4_000, 1_000_000])
 def test_few_statistics_have_the_density_of_all_counts(top):
-    law = NegativeBinomialLaw((0,)).covering(top)
+    family = NegativeBinomial().covering(top)
     y = np.append(0.0, np.unique(np.rint(np.geomspace(1, top, 300))))
     m, s = np.array([0.3, 40.0, 3.0, 900.0]), np.array([0.02, 0.5, 3e4, 30.0])
-    rows = np.stack([y, y**2, *law.own_statistics(y[None]), np.ones_like(y)])
-    got = law.coefficients(m[:, None], (m + m**2 / s)[:, None]) @ rows + law.base(y)
+    rows = np.stack([y, y**2, *family.statistics(y[None]), np.ones_like(y)])
+    got = family.coefficients(m[:, None], (m + m**2 / s)[:, None]) @ rows + family.base(y)
     expected = stats.nbinom.logpmf(y, s[:, None], (s / (s + m))[:, None])
     np.testing.assert_allclose(got, expected, rtol=1e-8, atol=1e-9)
-    assert law.n_own < 65
+    assert family.n_statistics < 65
 
 
 def test_a_summary_is_enough(fitted):

@@ -13,10 +13,10 @@ import momentmix as mm
 from momentmix.displays import ColumnsDisplay, MeansDisplay, PairsDisplay
 from momentmix.families import family as registry
 from momentmix.families import register
-from momentmix.families.count import CountFamily
+from momentmix.families.counts import CountFamily
 from momentmix.reporting.report import report
 
-from .toys import Geometric, GeometricLaw, Trials
+from .toys import Geometric, Trials
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -134,7 +134,7 @@ def test_counts_that_start_at_one():
 
 
 def test_families_whose_parts_differ_are_refused():
-    class NotLinear(GeometricLaw):
+    class NotLinear(Geometric):
         def log_mass(self, counts, rates):
             sizes = 1.0 + rates
             return stats.nbinom.logpmf(counts, sizes, sizes / (sizes + rates))
@@ -142,21 +142,15 @@ def test_families_whose_parts_differ_are_refused():
         def variance_of(self, rates):
             return rates + rates**2 / (1.0 + rates)
 
-    class NoVariance(GeometricLaw):
+    class WrongVariance(Geometric):
         def variance_of(self, rates):
             return rates
 
-    class Wrong(Geometric):
-        law_type = NotLinear
-
-    class Other(Geometric):
-        law_type = NoVariance
-
     with pytest.raises(mm.InputError, match="must be that of probabilities with the means"):
-        register(Other())
+        register(WrongVariance())
     with pytest.raises(mm.InputError, match="must be linear in the count"):
-        register(Wrong())
-    with pytest.raises(mm.errors.InputTypeError, match=r"Incomplete is not complete: .*law_type"):
+        register(NotLinear())
+    with pytest.raises(mm.errors.InputTypeError, match=r"Incomplete is not complete: .*log_mass"):
         register(type("Incomplete", (CountFamily,), {"name": "x"})())
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from momentmix.families.finite import Finite
-from momentmix.families.gaussian import GaussianValue
-from momentmix.families.law import Law
-from momentmix.families.poisson import PoissonLaw
-from momentmix.families.seen import Seen
+from momentmix.families.counts import Poisson
+from momentmix.families.distribution import Distribution
+from momentmix.families.gaussian import Gaussian
+from momentmix.families.levels import Bernoulli, Categorical
 from momentmix.fitting.data import moments_of
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import sample
@@ -16,15 +15,15 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summarize import summarize
 
 
-def all_families() -> tuple[Law, ...]:
+def all_families() -> tuple[Distribution, ...]:
     """A number, a joined pair of numbers, a yes/no answer, a category, a count, and two that may
     be missing: eleven features."""
     return (
-        Finite.indicators((3,)),
-        Finite.indicators((4, 5)),
-        PoissonLaw((6,)),
-        Seen((7, 8), GaussianValue((7,))),
-        Finite.indicators((9, 10), 1),
+        Distribution((3,), Bernoulli()),
+        Distribution((4, 5), Categorical()),
+        Distribution((6,), Poisson()),
+        Distribution((7, 8), Gaussian(), True),
+        Distribution((9, 10), Bernoulli(), True),
     )
 
 

@@ -4,9 +4,9 @@ import numpy as np
 from scipy import stats
 
 import momentmix as mm
+from momentmix.families.counts import PoissonBlock
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.levels import BernoulliBlock, CategoricalBlock
-from momentmix.families.poisson import PoissonBlock
 
 NAMES = ("age", "smokes", "visits", "plan", "x", "y", "calls", "member")
 PLANS = ("basic", "gold", "silver")

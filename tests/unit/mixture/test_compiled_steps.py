@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.unit.families.toys import GeometricLaw
+from tests.unit.families.toys import Geometric
 from tests.unit.fitting.block_laws import block_law
 from tests.unit.fitting.family_laws import mixed_law
 
-from momentmix.families.finite import Finite
-from momentmix.families.gaussian import GaussianValue
-from momentmix.families.negative_binomial import NegativeBinomialLaw
-from momentmix.families.poisson import PoissonLaw
-from momentmix.families.seen import Seen
+from momentmix.families.counts import Poisson
+from momentmix.families.distribution import Distribution
+from momentmix.families.gaussian import Gaussian
+from momentmix.families.levels import Bernoulli, Categorical
+from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.fitting.em import em
 from momentmix.mixture import density
 from momentmix.mixture.blocks import Blocks
@@ -30,33 +30,34 @@ def one_kind(*laws):
     rng = np.random.default_rng(d)
     means = rng.uniform(0.2, 0.3, size=(2, d))
     for law in laws:
-        if isinstance(law, Seen):
-            means[:, law.features[1]] += 0.5
+        if law.has_missing:
+            means[:, law.features[-1]] += 0.5
     blocks = Blocks(d, (), laws)
     return Parameters(np.array([0.3, 0.7]), means, np.ones((2, d)), None, blocks).completed()
 
 
+YES_NO, COUNT, NUMBER = Bernoulli(), Poisson(), Gaussian()
+SIZED = NegativeBinomial()
 LAWS = {
-    "yes/no": lambda: one_kind(*(Finite.indicators((j,)) for j in range(6))),
-    "categories": lambda: one_kind(Finite.indicators((0, 1, 2)), Finite.indicators((3, 4), 1)),
-    "counts": lambda: one_kind(PoissonLaw((0,)), PoissonLaw((1,))),
+    "yes/no": lambda: one_kind(*(Distribution((j,), YES_NO) for j in range(6))),
+    "categories": lambda: one_kind(
+        Distribution((0, 1, 2), Categorical()), Distribution((3, 4), YES_NO, True)
+    ),
+    "counts": lambda: one_kind(Distribution((0,), COUNT), Distribution((1,), COUNT)),
     "numbers that may be missing": lambda: one_kind(
-        Seen((0, 1), GaussianValue((0,))), Seen((2, 3), GaussianValue((2,)))
+        Distribution((0, 1), NUMBER, True), Distribution((2, 3), NUMBER, True)
     ),
     "counts that may be missing": lambda: one_kind(
-        Seen((0, 1), PoissonLaw((0,))), PoissonLaw((2,))
+        Distribution((0, 1), COUNT, True), Distribution((2,), COUNT)
     ),
     "counts with sizes": lambda: one_kind(
-        NegativeBinomialLaw((0,), 3.0, 2.0).covering(9), NegativeBinomialLaw((1,), 30.0, 40.0)
-    ),
-    "counts with sizes, at random": lambda: one_kind(
-        Seen((0, 1), NegativeBinomialLaw((0,), 20.0, 30.0)),
-        Finite.indicators((2,)),
-        Seen((3, 4), NegativeBinomialLaw((3,), 3.0, 2.0).covering(2)),
+        Distribution((0,), SIZED.covering(9)), Distribution((1,), SIZED)
     ),
     "all": mixed_law,
     "all, at random": mixed_law,
-    "counts, at random": lambda: one_kind(Seen((0, 1), PoissonLaw((0,))), PoissonLaw((2,))),
+    "counts, at random": lambda: one_kind(
+        Distribution((0, 1), COUNT, True), Distribution((2,), COUNT)
+    ),
 }
 SIZES = [(1,) * 5, (3, 2, 1), (1, 1, 4, 2, 1), (7,), (2, 2), (33, 2)]  # the last one by NumPy
 CASES = LAWS | {str(s): lambda s=s: block_law(s, 3, seed=len(s)) for s in SIZES}
@@ -69,7 +70,7 @@ def case_of(name, n, k=3):
     shift, scale = rows.mean(axis=0), rows.std(axis=0)
     p, rows = law.standardized(shift, scale), (rows - shift) / scale
     if name.endswith("at random"):
-        laws = (replace(x, at_random=True) if x.has_gaps else x for x in p.blocks.laws)
+        laws = (replace(x, at_random=True) if x.has_missing else x for x in p.blocks.laws)
         p = replace(p, blocks=replace(p.blocks, laws=tuple(laws))).completed()
     structure = Structure.of_total(1e-6, p.blocks, np.cov(rows.T))
     rng = np.random.default_rng(1)
@@ -178,5 +179,5 @@ def test_a_covariance_without_a_root_is_an_error():
 
 
 def test_a_law_without_compiled_maps_has_no_layout():
-    blocks = Blocks(1, (), (GeometricLaw((0,)),))
+    blocks = Blocks(1, (), (Distribution((0,), Geometric()),))
     assert Structure.of_total(1e-6, blocks, np.eye(1)).layout(blocks) is None

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
@@ -51,7 +51,7 @@ class Slopes(NamedTuple):
 class LawMonomials(NamedTuple):
     """The monomials of a block that has a law of its own."""
 
-    law: Law
+    law: Distribution
     numbers: Int
     exponents: Int  # (n, k)
 
@@ -157,7 +157,7 @@ class BlockMonomials:
             self._added(divided(monomial, place))
         return self.number.setdefault(monomial, len(self.number))
 
-    def _of_law(self, law: Law) -> LawMonomials:
+    def _of_law(self, law: Distribution) -> LawMonomials:
         place = {j: t for t, j in enumerate(law.features)}
         numbers = np.flatnonzero(self.block == self.blocks.block_of[law.features[0]])
         exponents = np.zeros((numbers.size, len(place)), dtype=np.int64)

@@ -29,8 +29,8 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.column import FeaturePart
-from momentmix.families.gaussian import LEAST_STEPS, MOST_FLOOR
-from momentmix.families.law import Law
+from momentmix.families.distribution import MOST_FLOOR, Distribution
+from momentmix.families.gaussian import LEAST_STEPS
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.mixture import Mixture, mixture_from
@@ -80,7 +80,7 @@ class StandardMoments:
         Means of z_j² z_k², pairs in colex order.
     counted : int, optional
         Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
-    laws : tuple of Law
+    laws : tuple of Distribution
         Laws of standardized features that are not Gaussian within components.
     transformed : tuple of int
         Which of `columns` are logarithms of columns of the table.
@@ -108,7 +108,7 @@ class StandardMoments:
     cubed: Float | None = None
     two_squares: Float | None = None
     counted: int | None = None
-    laws: tuple[Law, ...] = ()
+    laws: tuple[Distribution, ...] = ()
     transformed: tuple[int, ...] = ()
     parts: tuple[FeaturePart, ...] = ()
     grids: Float | None = None
@@ -160,7 +160,7 @@ class StandardMoments:
         """Blocks in which no Gaussian features are joined."""
         return Blocks(self.n_features, laws=self.laws)
 
-    def with_laws(self, laws: tuple[Law, ...]) -> StandardMoments:
+    def with_laws(self, laws: tuple[Distribution, ...]) -> StandardMoments:
         """The same where features have laws of their own, in the units of the data."""
         own = (law.covering(float(self.maximum[law.features[0]])) for law in laws)
         blocks = Blocks(self.n_features, laws=tuple(own))
@@ -281,7 +281,9 @@ class StandardMoments:
         laws = self.alone.restricted(np.flatnonzero(~gaps)).laws
         return self._without(gaps, laws), part
 
-    def _without(self, left_out: NDArray[np.bool_], laws: tuple[Law, ...]) -> StandardMoments:
+    def _without(
+        self, left_out: NDArray[np.bool_], laws: tuple[Distribution, ...]
+    ) -> StandardMoments:
         """The moments of the other features, which have these laws."""
         kept, d, names = np.flatnonzero(~left_out), self.n_features, self.feature_names
         order = min(self.order, kept.size)
@@ -326,15 +328,17 @@ class StandardMoments:
         return mixture_from(p, self.feature_names)
 
 
-def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[Law, ...]:
+def laws_without(
+    laws: tuple[Distribution, ...], constant: NDArray[np.bool_]
+) -> tuple[Distribution, ...]:
     """Laws of the features that are not constant, which are numbered anew."""
     number = np.cumsum(~constant) - 1
     found = []
     for law in laws:
-        left: Law | None = law
+        left: Distribution | None = law
         for place in reversed(range(len(law.features))):
             if left is not None and left.features and constant[law.features[place]]:
-                left = left.without(place, 0.0)  # constant features are standardized to 0
+                left = left.without(place)  # constant features are standardized to 0
         if left is not None and left.features:
             found.append(left.at(tuple(int(number[j]) for j in left.features)))
     return tuple(found)
@@ -345,10 +349,10 @@ class NewProducts:
 
     Of a yes/no answer y² = y, and of two levels of a category the product is 0: conditions on such
     products would be counted twice. No product of two features of one law is new, nor are powers
-    that `Law.is_new` denies.
+    that `Distribution.is_new` denies.
     """
 
-    def __init__(self, n_features: int, laws: tuple[Law, ...]) -> None:
+    def __init__(self, n_features: int, laws: tuple[Distribution, ...]) -> None:
         self._laws = laws
         self._has_pairs = any(len(law.features) > 1 for law in laws)
         self._owner = -1 - np.arange(n_features)  # a number of its own without a law

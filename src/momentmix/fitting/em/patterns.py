@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
+from momentmix.families.distribution import with_joined_values
 from momentmix.families.gaussian_block import rows_by_pattern
-from momentmix.families.law import with_joined_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import Scores
 from momentmix.lazy import lazy_property
@@ -51,7 +51,7 @@ class PatternLayout:
         values = {j for block in joined for j in block}
         laws = with_joined_values(moments.laws, values)
         seen_of = {
-            law.features[0]: (law.features[1], law.seen_middle)
+            law.features[0]: (law.features[1], law.observed_middle)
             for law in moments.laws
             if law.value_feature in values
         }

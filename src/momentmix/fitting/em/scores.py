@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float, Int
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
@@ -317,7 +317,7 @@ def add_prior(
             information[np.ix_(own, own)] += curvature[c] * np.outer(units[c], units[c])
 
 
-def laws_with_places(parameters: Parameters) -> Iterator[tuple[Law, Float, Float, Int]]:
+def laws_with_places(parameters: Parameters) -> Iterator[tuple[Distribution, Float, Float, Int]]:
     """Each law with its means and variances, (r, k) each, and their places, (r, 2k)."""
     d, places = parameters.means.shape[1], component_places(parameters)
     for law in parameters.blocks.laws:

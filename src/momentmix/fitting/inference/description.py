@@ -25,7 +25,6 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.families.seen import Seen
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.mixture.density import joint_densities, responsibilities
@@ -137,9 +136,11 @@ def _draw(p: Parameters, n: int, moments: StandardMoments, rng: np.random.Genera
     """Features (d, n) of rows drawn from a mixture."""
     drawn = sample(p, n, rng)[0].T
     for law in moments.laws:
-        if isinstance(law, Seen):  # joined values are drawn where their cells are missing, too
+        if (
+            law.value_feature is not None
+        ):  # joined values are drawn where their cells are missing, too
             value, seen = law.features
-            drawn[value, drawn[seen] < law.seen_middle] = law.missing[0]
+            drawn[value, drawn[seen] < law.observed_middle] = law.missing_features[0]
     return drawn
 
 
@@ -163,8 +164,8 @@ def _filled(p: Parameters, values: Float, rng: np.random.Generator) -> Float:
     for law in laws:
         own = list(law.features)
         for i in range(p.n_components):
-            rows = np.flatnonzero((values[own[-1]] < law.seen_middle) & (labels == i))
-            drawn = law.sample_seen(p.means[i, own], p.variances[i, own], rows.size, rng)
+            rows = np.flatnonzero((values[own[-1]] < law.observed_middle) & (labels == i))
+            drawn = law.sample_observed(p.means[i, own], p.variances[i, own], rows.size, rng)
             filled[np.ix_(own, rows)] = drawn.T
     return filled.round(_DIGITS)  # levels that were drawn are those of rows up to rounding
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from momentmix._typing import Float, Int
-from momentmix.families.count import DISPERSION_THAT_MATTERS
+from momentmix.families.counts import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.fitting.conditions.conditions import feature_powers
@@ -235,8 +235,8 @@ def component_findings(
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Yield findings about values whose variance within components does not suit their means."""
-    values = ((law.features[0], law.value_law) for law in p.blocks.laws if not law.at_random)
-    counts = {feature: value for feature, value in values if value.noun}
+    values = ((law.features[0], law.family) for law in p.blocks.laws if not law.at_random)
+    counts = {feature: value for feature, value in values if value.singular}
     if not counts or not len(moments.squared):
         return
     powers = feature_powers(p, 4)
@@ -248,10 +248,10 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
         ratio = 1.0 + excess[j] / within[j]
         is_clear = abs(excess[j]) > SIGNIFICANT_DEVIATES * noise[j]
         if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
-            columns, words = moments.columns_of([j]), value.noun
+            columns, words = moments.columns_of([j]), value.singular
             remedy = {"families": {columns[0]: value.wider}} if value.wider and ratio > 1 else {}
             # A variance of its own cannot be less than the mean: another family is needed.
-            severity = FATAL if value.free[0] and ratio < 1 else WARNING
+            severity = FATAL if value.free and ratio < 1 else WARNING
             yield found(severity, "dispersion", columns, (), remedy, ratio=float(ratio), law=words)
 
 

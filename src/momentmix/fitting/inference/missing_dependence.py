@@ -62,7 +62,7 @@ def about_missing(
 
     Where `others` name shapes of complete columns too, shapes say nothing of missing cells.
     """
-    laws = [law for law in p.blocks.laws if law.has_gaps and not law.at_random]
+    laws = [law for law in p.blocks.laws if law.has_missing and not law.at_random]
     if not laws:
         return
     step = -(-features.shape[1] // _MOST_ROWS)
@@ -138,10 +138,10 @@ class _Scores:
     """Scores of what is tested, and of the parameters, for rows of one mixture."""
 
     def __init__(self, p: Parameters) -> None:
-        laws = [law for law in p.blocks.laws if law.has_gaps]
+        laws = [law for law in p.blocks.laws if law.has_missing]
         self.p, self.laws = p, laws
         tested = [law for law in laws if not law.at_random]
-        self.numbers = [law for law in tested if law.n_values and law.value_law.is_gaussian]
+        self.numbers = [law for law in tested if law.n_values and law.family.joins]
         self.observed = [law.features[-1] for law in laws]
         column = np.arange(p.blocks.n_features)
         for law in laws:
@@ -199,7 +199,7 @@ class _Scores:
         for i, share in enumerate(shares):
             own, shapes = self.residuals(values, i), []
             for law in self.numbers:
-                observed = share * (values[law.features[1]] > law.seen_middle)
+                observed = share * (values[law.features[1]] > law.observed_middle)
                 variance = law.value_of(*self.p.of_law(law)).variance[i, 0]
                 u = own[law.features[0]] / np.sqrt(variance)
                 shapes.append((observed * (u * u - 3) * u, observed))
@@ -226,9 +226,9 @@ def _differ_in_missing_alone(p: Parameters, features: Float, weights: Float) -> 
     """
     r, shares = p.n_components, responsibilities(joint_densities(coefficients(p), features))[0]
     even = replace(p, weights=np.ones(r))
-    laws = tuple(replace(law, at_random=True) if law.has_gaps else law for law in p.blocks.laws)
+    laws = tuple(replace(law, at_random=True) if law.has_missing else law for law in p.blocks.laws)
     of_values = replace(even, blocks=replace(p.blocks, laws=laws))
-    n_observed = sum(law.has_gaps and not law.at_random for law in p.blocks.laws)
+    n_observed = sum(law.has_missing and not law.at_random for law in p.blocks.laws)
     found = np.zeros(r, dtype=bool)
     for c in range(r):
         own, gains = shares[c] * weights, []

@@ -28,8 +28,8 @@ from scipy.special import ndtri
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.families.column import Column
-from momentmix.families.family import Estimate, Quantities, Quantity
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
+from momentmix.families.family import Quantities, Quantity
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import LARGEST_ERROR, Uncertainty
 from momentmix.mixture.parameter_table import ColumnValues, Intervals
@@ -156,7 +156,7 @@ def _tables(
         if quantities is None:
             tables[:2, ..., number] = plain[..., schema.features_of(number)[0]]
             continue
-        own = quantities.mean, quantities.variance, quantities.seen
+        own = quantities.mean, quantities.variance, quantities.observed
         for table, quantity in zip(tables, own, strict=True):
             if quantity is not None:
                 table[..., number] = of(quantity, factor)
@@ -197,9 +197,10 @@ def _by_column(
         quantities = None
         if own[0] in laws:
             law, counts = laws[own[0]], moments.n_effective * e.weights
-            shift, unit = float(moments.shift[own[0]]) + column.center, float(moments.scale[own[0]])
-            estimate = Estimate(law, *e.of_law(law), counts, shift, unit)
-            quantities = column.model.quantities(column, estimate)
+            quantities = law.quantities(*e.of_law(law), counts)
+            if column.center and quantities.mean is not None:
+                mean = quantities.mean._replace(values=quantities.mean.values + column.center)
+                quantities = quantities._replace(mean=mean)
         elif column.has_missing:
             quantities = _of_joined(column, own, laws[own[1]], e, moments)
         places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
@@ -208,7 +209,11 @@ def _by_column(
 
 
 def _of_joined(
-    column: Column, own: list[int], law: Law, parameters: Parameters, moments: StandardMoments
+    column: Column,
+    own: list[int],
+    law: Distribution,
+    parameters: Parameters,
+    moments: StandardMoments,
 ) -> Quantities:
     """Mean and variance of a value of a joined block, whose features are itself and ``seen``."""
     value = own[0]

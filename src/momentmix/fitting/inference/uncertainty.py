@@ -5,7 +5,7 @@
 | ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
 | Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
 | Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
-| x ≥ 0: numbers of a law, `Law.positive` | ``values`` | (r, n) |
+| x ≥ 0: numbers of a law, `Distribution.positive` | ``values`` | (r, n) |
 | g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
 
 For a moment fit the expectation over rows is taken over rows drawn from the fitted mixture: the
@@ -33,7 +33,7 @@ from scipy.linalg import cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import (
     DenseDerivative,
@@ -102,7 +102,7 @@ class Uncertainty:
         columns: NDArray[np.int64],
         n_features: int,
         variance: float,
-        laws: tuple[Law, ...] = (),
+        laws: tuple[Distribution, ...] = (),
     ) -> Uncertainty:
         """Return the same among other features without error, as `Parameters.embedded`."""
         if columns.size == n_features:
@@ -212,7 +212,7 @@ def uncertainty_after_em(
     information: Float,
     n_effective: float,
     score_covariance: Float | None = None,
-    together: Collection[Law] = (),
+    together: Collection[Distribution] = (),
     prior: VariancePrior | None = None,
 ) -> Uncertainty:
     """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
@@ -325,7 +325,7 @@ def settle_bounded(
     parameters: Parameters,
     n_rows: float,
     two_valued: Sequence[NDArray[np.bool_]],
-    together: Collection[Law] = (),
+    together: Collection[Distribution] = (),
 ) -> None:
     """Fix numbers that the rows of a component do not distinguish from 0; in place."""
     counts = np.maximum(n_rows * parameters.weights, 1e-12)
@@ -351,7 +351,7 @@ def settle_bounded(
             alone = ~fixed[:, 0] & ~fixed[:, 1]
             fixed[alone, 0] = True
             errors[alone, 0] = np.sqrt(gap * (1 - gap) / counts)[alone]
-        never, own_slopes, own_errors = law.unseen(means, variances, counts)
+        never, own_slopes, own_errors = law.never_observed(means, variances, counts)
         fixed[:, -1] |= has_two & ~never
         errors[has_two, -1] = (values[:, -1] * np.sqrt(2.0 / counts))[has_two]
         fixed = np.hstack([fixed, np.repeat(never[:, None], own_slopes.shape[1], axis=1)])

@@ -39,7 +39,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri, dtrtrs
 from scipy.special import gammaincc, gammaln, ndtri_exp
 
 from momentmix._typing import Float, Int
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.fitting.conditions.conditions import Conditions, feature_powers
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
@@ -224,7 +224,7 @@ def carrying_rows(
     return np.where(has_indicator, rows, np.inf)
 
 
-def gaps_together(moments: StandardMoments, parameters: Parameters) -> list[Law]:
+def gaps_together(moments: StandardMoments, parameters: Parameters) -> list[Distribution]:
     """Return laws whose cells are mostly missing in the same rows as another's."""
     numbers = sorted({k for pair in pairs_together(moments, parameters) for k in pair})
     return [parameters.blocks.laws[k] for k in numbers]
@@ -235,7 +235,7 @@ def pairs_together(moments: StandardMoments, parameters: Parameters) -> list[tup
     gaps = [
         (number, law.features[-1])
         for number, law in enumerate(parameters.blocks.laws)
-        if law.has_gaps and not law.at_random
+        if law.has_missing and not law.at_random
     ]
     if len(gaps) < 2:
         return []

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
@@ -257,7 +257,7 @@ def paying_blocks(
     n_rows: int,
     price: float | None = None,
     widest: int | None = None,
-    laws: tuple[Law, ...] = (),
+    laws: tuple[Distribution, ...] = (),
 ) -> Blocks:
     """Blocks joined by the largest gain first, while there is one.
 

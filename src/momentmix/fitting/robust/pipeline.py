@@ -28,7 +28,7 @@ from momentmix.capacity import (
     usable_orders,
 )
 from momentmix.errors import CapacityError, InputError, check_count
-from momentmix.families.law import with_joined_values
+from momentmix.families.distribution import with_joined_values
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext

@@ -29,9 +29,9 @@ from scipy.special import ndtr
 
 from momentmix._typing import Float, Int
 from momentmix.families.column import Column
-from momentmix.families.family import FAMILIES, Family
-from momentmix.families.gaussian import LEAST_STEPS, MOST_FLOOR
-from momentmix.families.law import LEAST_VARIANCE
+from momentmix.families.distribution import MOST_FLOOR
+from momentmix.families.family import FAMILIES, LEAST_VARIANCE, Family
+from momentmix.families.gaussian import LEAST_STEPS
 from momentmix.fitting.conditions.standard_moments import StandardMoments, laws_without
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks

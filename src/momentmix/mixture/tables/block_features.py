@@ -24,9 +24,9 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block, unknown_columns
 from momentmix.families.column import Column
-from momentmix.families.finite import LEAST_PROBABILITY
+from momentmix.families.distribution import Distribution
+from momentmix.families.family import LEAST_PROBABILITY
 from momentmix.families.gaussian_block import GaussianBlock
-from momentmix.families.law import Law
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.names import check_feature_names
@@ -65,12 +65,15 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
             found.append(_with_seen(block, p, schema, law_at))
         elif columns[0] not in joined:
             law, both = law_at[features], (p.means[:, numbers], p.variances[:, numbers])
-            found.append(own[0].model.block_of(own[0], law, *both).at(columns, chosen))
+            value = law.value_of(*both)
+            seen = value.observed if own[0].models_gaps else None
+            pair = own[0].model.completed(value.mean, value.variance)
+            found.append(own[0].model.block(own[0], *pair, seen).at(columns, chosen))
     return tuple(found)
 
 
 def _with_seen(
-    block: GaussianBlock, p: Parameters, schema: Schema, law_at: dict[tuple[int, ...], Law]
+    block: GaussianBlock, p: Parameters, schema: Schema, law_at: dict[tuple[int, ...], Distribution]
 ) -> GaussianBlock:
     """A block of joined columns in their units, with probabilities of being seen."""
     seen, centers = np.ones(block.means.shape), np.zeros(len(block.columns))

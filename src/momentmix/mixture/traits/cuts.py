@@ -47,7 +47,7 @@ class Cuts:
     def __init__(
         self, column: Column, means: Float, deviations: Float, seen: Float, rest: Float
     ) -> None:
-        points, below = column.model.distribution(means[:, None], deviations[:, None])
+        points, below = column.model.below(means[:, None], deviations[:, None])
         self.column, self.means, self.deviations = column, means, deviations
         self.seen, self.points = seen, points
         self.below = seen[:, None] * np.nan_to_num(below)

@@ -24,7 +24,7 @@ from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.families.law import Law
+from momentmix.families.distribution import Distribution
 from momentmix.fitting.conditions.conditions import (
     Conditions,
     build_conditions,
@@ -192,7 +192,7 @@ def moments_of(conditions: Conditions, parameters: Parameters) -> Float:
 
 
 def list_conditions(
-    layout: Layout, degree: int, laws: tuple[Law, ...], left_out: tuple[int, ...] = ()
+    layout: Layout, degree: int, laws: tuple[Distribution, ...], left_out: tuple[int, ...] = ()
 ) -> Conditions:
     """Return at most `MOST_CONDITIONS` monomials; their values are places in the layout."""
     d, highest = layout.n_features, min(degree, layout.order)
@@ -213,7 +213,7 @@ def list_conditions(
     return conditions.subset(np.sort(rank)[1:])
 
 
-def _numbered(layout: Layout, laws: tuple[Law, ...]) -> StandardMoments:
+def _numbered(layout: Layout, laws: tuple[Distribution, ...]) -> StandardMoments:
     """Moments whose values are their own places in the layout."""
     d, every = layout.n_features, np.arange(layout.n_entries, dtype=float)
     found = {(s.kind, s.size): every[s.place].reshape(s.shape) for s in layout.sections}

@@ -6,7 +6,8 @@ from family_laws import drawn, mixed_law, standard_moments
 
 import momentmix as mm
 from momentmix.families.column import FeaturePart
-from momentmix.families.finite import Finite
+from momentmix.families.distribution import Distribution
+from momentmix.families.levels import Bernoulli
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.description import describe, described_by_effect
 from momentmix.fitting.inference.over_identification import UNTESTABLE, OverIdentification
@@ -109,7 +110,7 @@ def test_yes_no_answers_that_depend_on_each_other_are_not_one_class(likely, leve
     rng = np.random.default_rng(6)
     probabilities = np.where(rng.random((1000, 1)) < 0.5, likely, 1 - likely)
     rows = (rng.random((1000, 8)) < probabilities).astype(float)
-    laws = tuple(Finite.indicators((j,)) for j in range(8))
+    laws = tuple(Distribution((j,), Bernoulli()) for j in range(8))
     found = described(rows, laws)
     assert max(found.columns.values()) < 0.05  # shares of single answers are right
     assert found.level == level

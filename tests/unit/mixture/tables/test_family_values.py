@@ -9,9 +9,9 @@ from unit.mixture.table_truths import NAMES, all_families, joint_densities, with
 import momentmix as mm
 from momentmix import Mixture
 from momentmix.errors import InputError
+from momentmix.families.counts import PoissonBlock
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.levels import BernoulliBlock, CategoricalBlock
-from momentmix.families.poisson import PoissonBlock
 from momentmix.mixture.mixture import mixture_from
 
 

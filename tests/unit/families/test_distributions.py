@@ -1,4 +1,4 @@
-"""Laws of features that are not Gaussian: each map against what it stands for."""
+"""Distributions of features: each map against what it stands for."""
 
 from __future__ import annotations
 
@@ -8,29 +8,31 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from momentmix.families.finite import Finite
-from momentmix.families.gaussian import GaussianValue
-from momentmix.families.law import Law
-from momentmix.families.negative_binomial import NegativeBinomialLaw
-from momentmix.families.poisson import PoissonLaw
-from momentmix.families.seen import Seen
+from momentmix.families.counts import Poisson
+from momentmix.families.distribution import Distribution
+from momentmix.families.family import Missingness
+from momentmix.families.gaussian import Gaussian
+from momentmix.families.levels import Bernoulli, Categorical
+from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.mixture.prior import VariancePrior
 
-from .toys import GeometricLaw, TrialsLaw
+from .toys import Geometric, Trials
 
 PRIOR = VariancePrior(1e-6, 0.5, 0.01)
-RAW: dict[str, Law] = {
-    "yes/no": Finite.indicators((0,)),
-    "category": Finite.indicators((0, 1, 2)),
-    "yes/no, missing": Finite.indicators((0, 1), 1),
-    "category, missing": Finite.indicators((0, 1, 2), 1),
-    "count": PoissonLaw((0,)),
-    "number, missing": Seen((0, 1), GaussianValue((0,))),
-    "count, missing": Seen((0, 1), PoissonLaw((0,))),
-    "geometric": GeometricLaw((0,)),
-    "trials": TrialsLaw((0,)),
-    "overdispersed": NegativeBinomialLaw((0,)).covering(900),
-    "overdispersed, missing": Seen((0, 1), NegativeBinomialLaw((0,)).covering(900)),
+SIZED = NegativeBinomial().covering(900)
+RAW = {
+    "yes/no": Distribution((0,), Bernoulli()),
+    "category": Distribution((0, 1, 2), Categorical()),
+    "yes/no, missing": Distribution((0, 1), Bernoulli(), True),
+    "category, missing": Distribution((0, 1, 2), Categorical(), True),
+    "count": Distribution((0,), Poisson()),
+    "number, missing": Distribution((0, 1), Gaussian(), True),
+    "count, missing": Distribution((0, 1), Poisson(), True),
+    "geometric": Distribution((0,), Geometric()),
+    "trials": Distribution((0,), Trials()),
+    "overdispersed": Distribution((0,), SIZED),
+    "overdispersed, missing": Distribution((0, 1), SIZED, True),
+    "missing cells alone": Distribution((0,), Missingness(), True),
 }
 UNITS = {  # shift and scale of the features
     "yes/no": ([0.3], [0.5]),
@@ -44,6 +46,7 @@ UNITS = {  # shift and scale of the features
     "trials": ([2.5], [1.7]),
     "overdispersed": ([6.5], [4.0]),
     "overdispersed, missing": ([1.8, 0.7], [2.5, 0.45]),
+    "missing cells alone": ([0.7], [0.45]),
 }
 # Means of raw features and variances of free ones, of three components.
 MEANS = {
@@ -58,11 +61,12 @@ MEANS = {
     "trials": [[1.4], [2.0], [5.0]],
     "overdispersed": [[1.5], [3.0], [11.0]],
     "overdispersed, missing": [[0.4, 0.5], [2.0, 0.8], [1.0, 0.3]],
+    "missing cells alone": [[0.4], [0.8], [0.6]],
 }
 NAMES = list(RAW)
 
 
-def standard(name: str) -> tuple[Law, np.ndarray, np.ndarray]:
+def standard(name: str) -> tuple[Distribution, np.ndarray, np.ndarray]:
     """A law of standardized features, with means and variances of three components."""
     shift, scale = (np.array(x) for x in UNITS[name])
     law = RAW[name].rescaled(shift, scale)
@@ -71,51 +75,50 @@ def standard(name: str) -> tuple[Law, np.ndarray, np.ndarray]:
     return law, *law.completed(means, variances)
 
 
-def t_of(values: np.ndarray, law: Law) -> np.ndarray:
+def t_of(values: np.ndarray, law: Distribution) -> np.ndarray:
     """(z, z², t, 1) of rows (n, k), of shape (2k + m + 1, n)."""
-    own = law.own_statistics(values.T)
+    own = law.statistics(values.T)
     return np.vstack([values.T, values.T**2, own, np.ones(len(values))])
 
 
 PMF = {
-    PoissonLaw: lambda counts, rate: stats.poisson.pmf(counts, rate),
-    GeometricLaw: lambda counts, rate: stats.geom.pmf(counts + 1, 1 / (1 + rate)),
-    TrialsLaw: lambda counts, rate: stats.geom.pmf(counts, 1 / rate),
+    Poisson: lambda counts, mean, v: stats.poisson.pmf(counts, mean),
+    Geometric: lambda counts, mean, v: stats.geom.pmf(counts + 1, 1 / (1 + mean)),
+    Trials: lambda counts, mean, v: stats.geom.pmf(counts, 1 / mean),
+    NegativeBinomial: lambda counts, mean, v: stats.nbinom.pmf(
+        counts, mean**2 / (v - mean), mean / v
+    ),
 }
 
 
-def rows_and_weights(name: str, law: Law, means: np.ndarray, variances: np.ndarray) -> tuple:
-    """Points and weights whose sums are means under one component; None for the density."""
-    if isinstance(law, Finite):
-        points = np.array(law.points)
-        return points, law.probabilities(means)
-    if isinstance(law, NegativeBinomialLaw):
-        rate = law.rates(means)
-        size, counts = law.sizes(rate, variances), np.arange(900)
-        z = ((counts - law.shift) / law.scale)[:, None]
-        return z, stats.nbinom.pmf(counts, size, size / (size + rate))
-    if type(law) in PMF:
-        counts = np.arange(400)
-        z = ((counts - law.shift) / law.scale)[:, None]
-        return z, PMF[type(law)](counts, float(law.rates(means)))
-    assert isinstance(law, Seen)
-    found = law.value_of(means, variances)
-    if not law.value.is_gaussian:
-        inner, weights = rows_and_weights(name, law.value, found.mean, found.variance)
-    else:
-        nodes, weights = np.polynomial.hermite_e.hermegauss(40)
-        weights = weights / weights.sum()
-        inner = found.mean + np.sqrt(found.variance) * nodes[:, None]
-    seen = np.hstack([inner, np.full_like(inner, law.seen)])
-    rows = np.vstack([law.missing, seen])
-    return rows, np.concatenate([[1 - found.q], found.q * weights])
+def value_points(law: Distribution, mean: np.ndarray, variance: np.ndarray) -> tuple:
+    """Values (n, k) of one component whose weighted sums are means."""
+    if isinstance(law.family, Missingness):
+        return np.zeros((1, 0)), np.ones(1)
+    if law.family.has_levels:
+        return np.eye(len(mean) + 1)[:, 1:], np.append(1 - mean.sum(), mean)
+    if type(law.family) in PMF:
+        counts = np.arange(900.0)
+        return counts[:, None], PMF[type(law.family)](counts, mean[0], variance[0])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(40)
+    return mean + np.sqrt(variance) * nodes[:, None], weights / weights.sum()
+
+
+def rows_and_weights(law: Distribution, means: np.ndarray, variances: np.ndarray) -> tuple:
+    """Rows of features and weights whose sums are means under one component."""
+    mean, variance, q = law.value_of(means, variances)
+    values, weights = value_points(law, mean, variance)
+    if law.has_missing:
+        values = np.vstack([np.zeros(len(means)), np.hstack([values, np.ones((len(values), 1))])])
+        weights = np.concatenate([[1 - q], q * weights])
+    return (values - law.shift) / law.scale, weights
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_completed_parameters_are_the_moments_of_the_law(name: str) -> None:
     law, means, variances = standard(name)
     for m, v in zip(means, variances, strict=True):
-        rows, weights = rows_and_weights(name, law, m, v)
+        rows, weights = rows_and_weights(law, m, v)
         np.testing.assert_allclose(weights.sum(), 1.0, rtol=1e-12)
         np.testing.assert_allclose(weights @ rows, m, atol=1e-12)
         np.testing.assert_allclose(weights @ (rows - m) ** 2, v, atol=1e-12)
@@ -126,16 +129,16 @@ def test_density_is_linear_in_the_statistics(name: str) -> None:
     law, means, variances = standard(name)
     table = law.coefficients(means, variances)
     for i, (m, v) in enumerate(zip(means, variances, strict=True)):
-        if isinstance(law, Seen) and law.value.is_gaussian:
+        if isinstance(law.family, Gaussian):
             rng = np.random.default_rng(1)
             rows, found = law.sample(m, v, 50, rng), law.value_of(m, v)
-            seen = rows[:, 1] == law.seen
-            expected = np.full(50, np.log(1 - found.q))
-            inner = stats.norm(found.mean[0], found.variance[0] ** 0.5).logpdf(rows[seen, 0])
-            # The density is that of the raw feature.
-            expected[seen] = np.log(found.q) + inner - np.log(UNITS[name][1][0])
+            observed = rows[:, 1] > law.observed_middle
+            expected = np.full(50, np.log(1 - found.observed))
+            values = law.shift[0] + law.scale[0] * rows[observed, 0]  # the density is that of them
+            inner = stats.norm(found.mean[0], found.variance[0] ** 0.5).logpdf(values)
+            expected[observed] = np.log(found.observed) + inner
         else:
-            rows, weights = rows_and_weights(name, law, m, v)
+            rows, weights = rows_and_weights(law, m, v)
             rows, weights = rows[weights > 1e-12], weights[weights > 1e-12]
             expected = np.log(weights)
         base = law.base_measure(rows)
@@ -150,7 +153,7 @@ def test_moments_and_their_derivatives(name: str) -> None:
     exponents = np.array(np.meshgrid(*[range(4)] * k)).reshape(k, -1).T
     moments = law.moments(means, variances, exponents)
     for i, (m, v) in enumerate(zip(means, variances, strict=True)):
-        rows, weights = rows_and_weights(name, law, m, v)
+        rows, weights = rows_and_weights(law, m, v)
         expected = (rows[:, None, :] ** exponents).prod(axis=2).T @ weights
         np.testing.assert_allclose(moments[:, i], expected, rtol=1e-9, atol=1e-9)
     sums = (exponents[:, None] + exponents).reshape(-1, k)
@@ -224,7 +227,7 @@ def test_m_step_maximizes_likelihood_and_prior(name: str) -> None:
         n,
         rows.sum(axis=0)[None],
         (rows**2).sum(axis=0)[None],
-        law.own_statistics(rows.T).sum(axis=1)[None],
+        law.statistics(rows.T).sum(axis=1)[None],
         PRIOR,
     )
 
@@ -270,15 +273,16 @@ def test_products_that_are_not_new_are_combinations_of_lower_ones(name: str) -> 
     assert rank == np.linalg.matrix_rank(table[:, new], tol=1e-6) == new.sum()
 
 
-def test_a_law_without_a_constant_feature() -> None:
-    yes = Finite.indicators((4, 5), 1)
-    assert yes.without(1, 1.0) == Finite((4,), ((0.0,), (1.0,)))
-    assert Seen((0, 1), GaussianValue((0,))).without(1, 1.0) is None
-    assert Seen((0, 1), PoissonLaw((0,))).without(1, 1.0) == PoissonLaw((0,))
-    assert Finite.indicators((0, 1)).without(0, 0.0) == Finite((1,), ((0.0,), (1.0,)))
+def test_without_a_constant_feature() -> None:
+    yes, categories = RAW["yes/no, missing"], RAW["category"]
+    assert yes.without(1) == RAW["yes/no"]
+    assert RAW["number, missing"].without(1) is None
+    assert RAW["number, missing"].without(0) == Distribution((1,), Missingness(), True)
+    assert RAW["count, missing"].without(1) == RAW["count"]
+    assert categories.without(0) == Distribution((1, 2), Categorical())
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if RAW[name].has_gaps])
+@pytest.mark.parametrize("name", [name for name in NAMES if RAW[name].has_missing])
 def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
     modeled, means, variances = standard(name)
     law = replace(modeled, at_random=True)
@@ -287,7 +291,7 @@ def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
     rows = modeled.sample(means[0], variances[0], 200, np.random.default_rng(3))
     table = t_of(rows, law)
     logs, with_gaps = (x.coefficients(means, variances) @ table for x in (law, modeled))
-    gone = rows[:, -1] < law.seen_middle
+    gone = rows[:, -1] < law.observed_middle
     assert 0 < gone.sum() < 200
     assert np.abs(logs[:, gone]).max() < 1e-9
     np.testing.assert_allclose(np.ptp(with_gaps - logs, axis=0), 0.0, atol=1e-9)
@@ -298,16 +302,14 @@ def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
     slope, _ = law.prior_slopes(means, variances, PRIOR)
     assert not slope[:, ~free].any()
     sums = [np.full((1, 1), 200.0), *(x.sum(axis=0)[None] for x in (rows, rows**2))]
-    own = law.own_statistics(rows.T).sum(axis=1)[None]
+    own = law.statistics(rows.T).sum(axis=1)[None]
     found, expected = (x.m_step(*sums, own, PRIOR) for x in (law, modeled))
     np.testing.assert_allclose(found[0][:, -1], 0.0, atol=1e-12)
-    if isinstance(law, Finite):
-        p, q = (law.probabilities(x[0])[:, 1:] for x in (found, expected))
-        np.testing.assert_allclose(p / p.sum(), q / q.sum(), rtol=1e-9)
-    else:
-        for one, other in zip(law.value_of(*found)[1:], law.value_of(*expected)[1:], strict=True):
-            np.testing.assert_allclose(one, other, rtol=1e-9)
+    for one, other in zip(law.value_of(*found)[:2], law.value_of(*expected)[:2], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
     assert not law.at_zero(means, variances, np.full(3, 1e-9))[:, 0].any()  # no gap is at a bound
+    if not law.n_values:
+        return
     last = np.array([law.positive(means, variances)[0].shape[1] - 1])
     turn = law.turns(means[0], variances[0], last)[0]
     assert turn.any()
@@ -315,17 +317,17 @@ def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_stacked_laws_are_the_laws_one_by_one(name: str) -> None:
+def test_stacked_distributions_are_those_one_by_one(name: str) -> None:
     law, means, variances = standard(name)
     other = law.rescaled(np.full(means.shape[1], 0.1), np.full(means.shape[1], 1.2))
-    both = type(law).stacked([law, other])
+    both = Distribution.stacked([law, other])
     pair = [law.completed(means, variances), other.completed((means - 0.1) / 1.2, variances)]
     means, spread = (np.stack(parts, axis=-2) for parts in zip(*pair, strict=True))  # (r, 2, k)
     rng = np.random.default_rng(6)
     laws = (law, other)
     rows = [x.sample(m[0], v[0], 60, rng) for x, (m, v) in zip(laws, pair, strict=True)]
     sums, squares = (np.array([(r**e).sum(axis=0) for r in rows])[None] for e in (1, 2))
-    cells = np.array([x.own_statistics(r.T).sum(axis=1) for x, r in zip(laws, rows, strict=True)])
+    cells = np.array([x.statistics(r.T).sum(axis=1) for x, r in zip(laws, rows, strict=True)])
     got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, cells[None], PRIOR)
     for place, (single, own) in enumerate(zip(laws, pair, strict=True)):
         expected = single.coefficients(*own)

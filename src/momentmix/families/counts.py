@@ -1,0 +1,375 @@
+"""Counts: `CountFamily`, whose distribution follows from the mean, and the Poisson family.
+
+A family of counts gives `CountFamily.log_mass` and `CountFamily.variance_of`; all else is derived.
+
+| symbol | name here | shape |
+|---|---|---|
+| λ = E y | ``rates`` | (…) |
+| log p(y) = a(λ) + b(λ) y + h(y) | `CountFamily.log_mass`, `CountFamily.base` | |
+| ∂ log p(y) / ∂λ = (y − λ) / V(λ) | `CountFamily.scores` | |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Array, Float, Int
+from momentmix.arrays import real_array
+from momentmix.errors import InputError
+from momentmix.families.block import Block, ColumnBlock
+from momentmix.families.column import Column
+from momentmix.families.family import (
+    PSEUDO_ROWS,
+    Family,
+    Overall,
+    Prior,
+    Quantities,
+    Quantity,
+    Units,
+    moments_of_cumulants,
+    named,
+)
+from momentmix.wording import short_repr
+
+DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside that of its family
+LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
+LEAST_RATE = 1e-6  # above the least count; its logarithm stays finite
+_REACH = 40.0  # deviations from the mean: e^-40 is beyond what double precision adds to a sum
+_STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e-10
+
+
+class CountFamily(Family):
+    """Counts whose distribution follows from their mean.
+
+    Attributes
+    ----------
+    least : int
+        Least count.
+    highest_power : int
+        Of the counts, in moments that a certificate tests: with skewed counts, means of higher
+        powers are far from normal even for 20,000 rows.
+    """
+
+    noun = "counts"
+    singular = "a count of its family"
+    parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
+    entries: ClassVar[tuple[str, ...]] = ("rate",)
+    is_whole = True
+    least = 0
+    highest_power: ClassVar[int] = 4
+
+    def log_mass(self, counts: Float, rates: Float) -> Float:
+        """Return log p(y) for counts y and means λ of shapes that broadcast."""
+        raise NotImplementedError("it has no log_mass")
+
+    def variance_of(self, rates: Float) -> Float:
+        """Return the variances of counts with these means."""
+        raise NotImplementedError("it has no variance_of")
+
+    def base(self, values: Float) -> Float:
+        """Return h(y), the part of log p(y) that is not linear in y."""
+        return np.zeros_like(values)
+
+    # -- cells ------------------------------------------------------------------------------------
+
+    @property
+    def requirement(self) -> str:  # type: ignore[override]
+        return f"{self.noun} must be integers from {self.least} to 2^53"
+
+    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
+        """Numbers that are no counts; missing ones may be."""
+        with np.errstate(invalid="ignore"):
+            wrong = (numbers < self.least) | (numbers > LARGEST_COUNT)
+            if numbers.dtype.kind == "f":
+                wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+        return np.asarray(wrong)
+
+    def check(self) -> None:
+        """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
+        rates = self.least + np.array([[3.0], [6.0]])
+        counts = np.arange(self.least, self.least + 401.0)
+        masses, variances = np.exp(self.log_mass(counts, rates)), self.variance_of(rates)
+        means = masses @ counts
+        found = np.stack([masses.sum(axis=1), means, masses @ counts**2 - means**2])
+        wanted = np.stack([np.ones(2), rates[:, 0], variances[:, 0]])
+        if not np.allclose(found, wanted, rtol=1e-5):
+            raise InputError(
+                f"log_mass of {self.name!r} must be that of probabilities with the means and "
+                f"variances given; for means {rates[:, 0].tolist()} their sums, means and "
+                f"variances are {found.tolist()} instead of {wanted.tolist()}."
+            )
+        few = counts[:8]
+        logs = self.log_masses(few, rates, variances)
+        if not np.allclose(logs, self.log_mass(few, rates), rtol=1e-5, atol=1e-8):
+            raise InputError(
+                f"log_mass of {self.name!r} must be linear in the count up to base(); override "
+                "base()."
+            )
+
+    # -- the distribution of a count --------------------------------------------------------------
+
+    def rates(self, mean: Float) -> Float:
+        """λ of means (…, 1), of shape (…)."""
+        return np.maximum(mean[..., 0], self.least + LEAST_RATE)
+
+    def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        rates = self.rates(mean)[..., None]
+        return rates, self.variance_of(rates)
+
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        rates, cells = self.rates(mean), self.least + np.arange(2.0)
+        logs = self.log_mass(cells, rates[..., None]) - self.base(cells)
+        slope = logs[..., 1] - logs[..., 0]
+        return np.stack([slope, np.zeros_like(slope), logs[..., 0] - self.least * slope], axis=-1)
+
+    def log_masses(self, counts: Float, mean: Float, variance: Float) -> Float:
+        """Return log p(y) of counts (n,) or (r, n) for parameters (r, 1), of shape (r, n)."""
+        table = self.coefficients(mean, variance)
+        own = (table[:, None, 2:-1] @ self.statistics(counts[..., None, :]))[:, 0]
+        logs: Float = own + table[:, :1] * counts + table[:, -1:]
+        return logs + self.base(counts)
+
+    def m_step(
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """The mean of n rows and one like all rows together."""
+        return self.completed((sums + PSEUDO_ROWS * overall.mean) / (n + PSEUDO_ROWS), squares)
+
+    def scores(self, mean: Float, variance: Float) -> Float:
+        rates = self.rates(mean)
+        table = np.zeros((*rates.shape, 2, 3))
+        table[..., 0, 0] = 1 / self.variance_of(rates)
+        table[..., 0, 2] = -rates * table[..., 0, 0]
+        return table
+
+    def _variance_slopes(self, rates: Float) -> Float:
+        step = np.minimum(_STEP * rates, 0.5 * (rates - self.least))
+        change = self.variance_of(rates + step) - self.variance_of(rates - step)
+        return np.asarray(change / (2 * step))
+
+    def prior_slopes(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        rates = self.rates(mean)
+        v, away = self.variance_of(rates), overall.mean[0] - rates
+        slope, curvature = np.zeros((len(mean), 2)), np.zeros((len(mean), 2, 2))
+        slope[:, 0] = PSEUDO_ROWS * away / v
+        second = (1 + away * self._variance_slopes(rates) / v) / v
+        curvature[:, 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
+        return slope, curvature
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """Sums over counts."""
+        counts, weights = self.quadrature(0, mean, variance, 0)
+        z = (counts - units[0]) / units[1]
+        return np.stack([(weights * z**e).sum(axis=1) for e in exponents[:, 0]])
+
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """E z^e ∂ log p / ∂λ, as sums over counts."""
+        counts, weights = self.quadrature(0, mean, variance, 0)
+        z, rates = (counts - units[0]) / units[1], self.rates(mean)[:, None]
+        weights = weights * (counts - rates) / self.variance_of(rates)
+        table = np.zeros((len(exponents), 2, len(mean)))
+        for place, e in enumerate(exponents[:, 0]):
+            table[place, 0] = (weights * z**e).sum(axis=1)
+        return table
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Powers up to `highest_power`, as the certificate tests them."""
+        return np.asarray(exponents[:, 0] <= self.highest_power)
+
+    def quadrature(
+        self, place: int, mean: Float, variance: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Counts to the largest that occurs, all that are small or near; weights of their cells."""
+        mean, variance = self.completed(mean, variance)
+        deviations, least = np.sqrt(variance), float(self.least)
+        last = mean + _REACH * (deviations + variance / mean)
+        far = np.exp(np.linspace(np.log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T
+        small = np.broadcast_to(least + np.arange(512.0), (len(mean), 512))
+        counts = np.hstack([small, mean + deviations * np.linspace(-10, 10, 800), far])
+        counts = np.sort(np.maximum(np.rint(counts), least), axis=1)
+        middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
+        widths = np.diff(middles, prepend=least - 0.5, append=counts[:, -1:] + 0.5)
+        weights = widths * np.exp(self.log_masses(counts, mean, variance))
+        return counts, weights / weights.sum(axis=1, keepdims=True)
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        counts, weights = self.quadrature(0, mean[None], variance[None], 0)
+        return rng.choice(counts[0], size=(n, 1), p=weights[0])
+
+    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return self.rates(mean)[:, None], np.broadcast_to(np.eye(1, 2), (len(mean), 1, 2))
+
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return self.completed(values, variance)
+
+    def prior_positive(self, overall: Overall) -> Float:
+        return PSEUDO_ROWS * overall.mean
+
+    # -- parameters of columns --------------------------------------------------------------------
+
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        return self._block(rates=self.rates(mean), seen=seen)
+
+    def _block(self, **values: Any) -> Block:
+        return CountBlock(**values, family=self.name)
+
+    def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
+        """The rate, of which the variance is a function."""
+        rates, slopes = self.positive(mean, variance)
+        rate = Quantity(rates[:, 0], slopes[:, 0], "log", counts, zero[:, 0])
+        by_rate = self._variance_slopes(rate.values)[:, None] * rate.slopes
+        spread = rate._replace(values=self.variance_of(rate.values), slopes=by_rate)
+        return Quantities(rate._replace(least=self.least), spread)
+
+    # -- pictures and advice ----------------------------------------------------------------------
+
+    def curve(
+        self, means: Float, deviations: Float, limits: tuple[float, float]
+    ) -> tuple[Float, Float]:
+        """Counts along an axis, and the probability of each in each component."""
+        first, last = max(limits[0] + 0.5, self.least), limits[1] - 0.5
+        grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
+        return grid, np.exp(self.log_masses(grid, means, deviations**2))
+
+    def below(self, means: Float, deviations: Float) -> tuple[Float, Float]:
+        """Points between counts: all small ones, and others where the components are."""
+        known = ~np.isnan(means[:, 0])
+        near = np.linspace(-6, 12, 200) * deviations[known] + means[known]
+        counts = np.unique(np.rint(np.append(near, np.arange(256.0))))
+        counts = counts[(counts >= self.least) & (counts <= near.max() + 2.0)]
+        ends = 0.5 * (counts[1:] + counts[:-1])
+        widths = np.diff(ends, prepend=counts[0] - 0.5, append=counts[-1] + 0.5)
+        masses = widths * np.exp(self.log_masses(counts, means, deviations**2))
+        below = np.cumsum(masses, axis=1)
+        return np.floor(ends) + 0.5, below[:, :-1] / below[:, -1:]
+
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        """By an M-step; the prior's row is like all rows together."""
+        wrong, shares = self.invalid(values), histograms.sum(axis=0) / histograms.sum()
+        if wrong is None or wrong.any():
+            return None
+        family, mean = self.covering(float(values[-1])), shares @ values
+        whole = np.array([mean]), np.array([shares @ values**2 - mean**2]), np.ones(()), np.zeros(1)
+        table = np.stack(
+            [values, values**2, *family.statistics(values[None]), np.ones_like(values)]
+        )
+        sums, overall = histograms @ table.T, family.overall(Overall(*whole))
+        parts = sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1]
+        found = family.m_step(*parts, overall, None)  # type: ignore[arg-type]  # of variances alone
+        return family.log_masses(values, *found)
+
+
+class Poisson(CountFamily):
+    """Counts whose variance is their mean; their cumulants are all equal."""
+
+    name = "poisson"
+    singular = "a Poisson count"
+    wider = "negative_binomial"
+    highest_power = 64  # tails are light
+    compiled = 1
+
+    def log_mass(self, counts: Float, rates: Float) -> Float:
+        return np.asarray(counts * np.log(rates) - rates + self.base(counts))
+
+    def variance_of(self, rates: Float) -> Float:
+        return rates
+
+    def base(self, values: Float) -> Float:
+        from scipy.special import gammaln  # not where rows are only read: it takes long
+
+        return np.asarray(-gammaln(np.rint(values) + 1.0))
+
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        rates = self.rates(mean)
+        return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
+
+    def _powers(self, mean: Float, exponents: Int, units: Units) -> tuple[Float, Float]:
+        highest, (shift, scale) = int(exponents.max(initial=0)), units
+        powers = scale ** -np.arange(1.0, highest + 1)[:, None]
+        cumulants, slopes = powers * self.rates(mean), np.zeros((highest, 2, len(mean)))
+        cumulants[:1] -= shift / scale
+        slopes[:, 0] = powers
+        return moments_of_cumulants(cumulants, slopes, highest)
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return self._powers(mean, exponents, units)[0][exponents[:, 0]]
+
+    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return self._powers(mean, exponents, units)[1][exponents[:, 0]]
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)
+
+    def _block(self, **values: Any) -> Block:
+        return PoissonBlock(**values)
+
+
+# -- parameters of columns ------------------------------------------------------------------------
+
+
+def checked_rates(rates: Any) -> Float:
+    """Rates as an array (r,)."""
+    array = real_array("rates", rates, 1, allow_nan=True)
+    if (array < 0).any() or (array > LARGEST_COUNT).any():
+        raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
+    return array
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class CountBlock(ColumnBlock):
+    """A column of counts whose distribution follows from their mean.
+
+    Parameters
+    ----------
+    rates : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one.
+    family : str
+        Name of the family.
+    columns, names, seen
+        As in `ColumnBlock`; by keyword.
+    """
+
+    rates: Float
+    family: str
+
+    def __post_init__(self) -> None:
+        self._keep(checked_rates(self.rates))
+
+    @property
+    def means(self) -> Float:
+        return self.rates[:, None]
+
+    @property
+    def covariances(self) -> Float:
+        family = named(self.family)
+        assert isinstance(family, CountFamily)
+        return family.variance_of(self.rates)[:, None, None]
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class PoissonBlock(CountBlock):
+    """A column of counts.
+
+    Parameters
+    ----------
+    rates : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one.
+    columns, names, seen
+        As in `ColumnBlock`; by keyword.
+
+    Examples
+    --------
+    >>> PoissonBlock([1.5, 4.0], names="visits").means.tolist()
+    [[1.5], [4.0]]
+    """
+
+    family: str = field(default=Poisson.name, init=False)

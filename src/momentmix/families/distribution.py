@@ -1,0 +1,578 @@
+"""`Distribution`: the features of one column within a component.
+
+Its family knows the column in its own units (`momentmix.families.family`). What standardized
+features and missing cells add is the same for all families, and is here.
+
+| symbol | name here | shape |
+|---|---|---|
+| z = (x − shift) / scale | features; x are those of the data | (…, w) |
+| x = (y s, s), y the value and s = 1 where it is observed, else 0 | | w = k or k + 1 |
+| E z and Var z within a component | ``means``, ``variances`` | (…, w) |
+| E y, Var y, and the probability q of being observed | `Value` | (…, k), (…) |
+| log p(z) = c · (z, z², t, 1), t of the family | `coefficients` | (…, 2w + m + 1) |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.families.family import (
+    FEWEST_ROWS,
+    LEAST_PROBABILITY,
+    LEAST_VARIANCE,
+    PSEUDO_ROWS,
+    Family,
+    Missingness,
+    Overall,
+    Prior,
+    Quantities,
+    Quantity,
+)
+from momentmix.lazy import lazy_property
+
+MOST_FLOOR = 0.9  # the largest least variance of rounded values, in units of that of all rows
+_FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
+_ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what differences leave
+_STEP = 1e-6  # of a probability or rate, for a derivative: its error is about as large
+
+
+class Value(NamedTuple):
+    """Mean and variance of the value, (…, k) each, and the probability that it is observed, (…)."""
+
+    mean: Float
+    variance: Float
+    observed: Float
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """The distribution of the features of one column, for parameters of any shape.
+
+    Parameters
+    ----------
+    features : tuple of int
+        Numbers of the features, ascending; where cells may be missing, the last one is s.
+    family : Family
+    has_missing : bool
+        Whether cells may be missing.
+    at_random : bool
+        Whether cells are missing at random: the density is that of observed cells alone, and q is
+        that of all rows.
+    shift, scale : tuple of float
+        Units of the features; 0 and 1 by default. Of standardized ones, mean and deviation of all
+        rows.
+    least : float
+        Least variance of a number beside its variance over all rows.
+    """
+
+    features: tuple[int, ...]
+    family: Family
+    has_missing: bool = False
+    at_random: bool = False
+    shift: Any = ()
+    scale: Any = ()
+    least: Any = LEAST_VARIANCE
+
+    def __post_init__(self) -> None:
+        if not len(self.shift):
+            object.__setattr__(self, "shift", (0.0,) * len(self.features))
+            object.__setattr__(self, "scale", (1.0,) * len(self.features))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Distribution]) -> Distribution:
+        """Several of one `kind` as one, in an axis before that of the features."""
+        shift, scale = (np.array([getattr(p, x) for p in parts]) for x in ("shift", "scale"))
+        return replace(parts[0], shift=shift, scale=scale, least=np.array([p.least for p in parts]))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.features, self.family, self.has_missing, self.at_random
+        return Distribution, (*own, self.shift, self.scale, self.least)  # not what is cached
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What is equal in distributions that can be stacked."""
+        return self.family, len(self.features), self.has_missing, self.at_random
+
+    @lazy_property
+    def units(self) -> tuple[Float, Float]:
+        """Shift and scale as arrays."""
+        return np.asarray(self.shift, dtype=np.float64), np.asarray(self.scale, dtype=np.float64)
+
+    @property
+    def n_values(self) -> int:
+        """Features of the value: all but s."""
+        return len(self.features) - self.has_missing
+
+    @property
+    def free(self) -> tuple[bool, ...]:
+        """Whether each variance is a parameter; the others follow from the means."""
+        return (self.family.free,) * self.n_values + (False,) * self.has_missing
+
+    @property
+    def n_statistics(self) -> int:
+        """Number of statistics beside z and z²."""
+        return self.family.n_statistics
+
+    @property
+    def value_feature(self) -> int | None:
+        """The feature of a number or count that may be missing; None for all others."""
+        is_number = self.has_missing and self.n_values and not self.family.has_levels
+        return self.features[0] if is_number else None
+
+    @property
+    def observed_middle(self) -> float:
+        """The last feature lies above it where a cell is observed."""
+        return (0.5 - self.shift[-1]) / self.scale[-1] if self.has_missing else -np.inf
+
+    @property
+    def missing_features(self) -> Float:
+        """The features of a missing cell, (w,)."""
+        shift, scale = self.units
+        return -shift / scale
+
+    # -- other features and units -----------------------------------------------------------------
+
+    def at(self, features: tuple[int, ...]) -> Distribution:
+        """The same of features with other numbers."""
+        return replace(self, features=features)
+
+    def rescaled(self, shift: Float, scale: Float) -> Distribution:
+        """The distribution of (z − shift) / scale."""
+        before = self.units
+        moved = before[0] + before[1] * shift, before[1] * scale
+        return replace(self, shift=tuple(moved[0].tolist()), scale=tuple(moved[1].tolist()))
+
+    def with_floor(self, least: float) -> Distribution:
+        """The same where no number of a component varies less than that, in units of z."""
+        if not self.family.joins:
+            return self
+        least *= self.units[1][0] ** 2 / float(self.overall.variance[0])
+        return replace(self, least=float(np.clip(least, LEAST_VARIANCE, MOST_FLOOR)))
+
+    def covering(self, largest: float) -> Distribution:
+        """The same for values up to this one, which may need fewer statistics."""
+        return replace(self, family=self.family.covering(largest))
+
+    def without(self, place: int) -> Distribution | None:
+        """The same where a feature is constant and left out; None: a plain number is left.
+
+        A cell that is always observed has no s; of constant numbers only s is left.
+        """
+        if place == self.n_values:
+            if self.family.joins and self.n_values:
+                return None
+            return self._part(slice(0, -1), has_missing=False, at_random=False)
+        if not self.family.has_levels:
+            return self.observed_alone()
+        kept = [j for j in range(len(self.features)) if j != place]
+        return self._part(kept)
+
+    def observed_alone(self) -> Distribution:
+        """The distribution of s alone."""
+        part = self._part([len(self.features) - 1] if self.has_missing else [])
+        return replace(part, family=Missingness())
+
+    def _part(self, kept: Any, **changes: Any) -> Distribution:
+        features, shift, scale = (
+            tuple(np.array(x)[kept].tolist()) for x in (self.features, *self.units)
+        )
+        return replace(self, features=features, shift=shift, scale=scale, **changes)
+
+    # -- parameters -------------------------------------------------------------------------------
+
+    def value_of(self, means: Float, variances: Float) -> Value:
+        """Parameters of the value, from means and variances of the features."""
+        shift, scale = self.units
+        x, v = shift + scale * means, scale**2 * variances
+        if not self.has_missing:
+            return Value(x, v, np.ones(x.shape[:-1]))
+        q = np.clip(x[..., -1:], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        mean = x[..., :-1] / q
+        return Value(mean, (v[..., :-1] + x[..., :-1] ** 2) / q - mean**2, q[..., 0])
+
+    def features_of(self, value: Value) -> tuple[Float, Float]:
+        """Means and variances of the features; the inverse of `value_of`."""
+        shift, scale = self.units
+        mean, variance, q = value.mean, value.variance, np.asarray(value.observed)[..., None]
+        if self.has_missing:
+            mean, variance = (
+                np.concatenate([q * mean, q], axis=-1),
+                np.concatenate([q * variance + q * (1 - q) * mean**2, q * (1 - q)], axis=-1),
+            )
+        return (mean - shift) / scale, variance / scale**2
+
+    @lazy_property
+    def overall(self) -> Overall:
+        """The value over all rows, whose standardized features have mean 0 and variance 1."""
+        shift, scale = self.units
+        mean, variance, q = self.value_of(np.zeros(shift.shape), np.ones(shift.shape))
+        variance = np.maximum(variance, LEAST_VARIANCE * scale[..., : self.n_values] ** 2)
+        least = np.asarray(self.least)[..., None]
+        return self.family.overall(Overall(mean, variance, q, least))
+
+    def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """The nearest means that the family allows, and the variances that belong to them."""
+        mean, variance, q = self.value_of(means, variances)
+        overall = self.overall
+        if self.value_feature is not None:
+            # Where a cell is hardly ever observed, its mean is a ratio of two small numbers.
+            reach = _FARTHEST * np.sqrt(overall.variance)
+            mean = np.clip(mean, overall.mean - reach, overall.mean + reach)
+        mean, variance = self.family.completed(mean, variance)
+        if self.family.joins:
+            variance = np.maximum(variance, overall.least * overall.variance)
+        return self.features_of(Value(mean, variance, self._observed(q)))
+
+    def _observed(self, q: Float) -> Float:
+        """Probabilities of being observed: as given, or of all rows."""
+        return np.broadcast_to(self.overall.observed, q.shape) if self.at_random else q
+
+    def _by_features(self, value: Value, by_value: Float, by_q: Float | float = 0.0) -> Float:
+        """Derivatives by (E z, Var z), (…, 2w), from those by E y and Var y, (…, 2k), and q, (…).
+
+        Axes of `by_value` between those of the value and the last are free.
+        """
+        scale, k = self.units[1], self.n_values
+        by_mean, by_variance = by_value[..., :k], by_value[..., k:]
+        if self.has_missing:
+            free = (1,) * (by_value.ndim - value.mean.ndim)
+            mean, variance = (x.reshape(*x.shape[:-1], *free, k) for x in value[:2])
+            q = value.observed.reshape(*value.observed.shape, *free, 1)
+            along = by_variance * (mean**2 - variance) - by_mean * mean
+            by_q = (by_q + along.sum(axis=-1) / q[..., 0])[..., None] * (not self.at_random)
+            by_mean = (by_mean + 2 * (q - 1) * mean * by_variance) / q
+            by_mean = np.concatenate([by_mean, by_q], axis=-1)
+            by_variance = np.concatenate([by_variance / q, np.zeros_like(by_q)], axis=-1)
+        return np.concatenate([by_mean * scale, by_variance * scale**2], axis=-1)
+
+    # -- densities and the M-step -----------------------------------------------------------------
+
+    def statistics(self, features: Any, xp: Any = np) -> Any:
+        """t(z) of features (…, w, n), of shape (…, m, n), by the library `xp`."""
+        values = self.shift[0] + self.scale[0] * features[..., :1, :]
+        own = self.family.statistics(values, xp)
+        if not self.has_missing:
+            return own
+        return xp.where(features[..., -1:, :] > self.observed_middle, own, xp.zeros_like(own))
+
+    def _where_observed(self, table: Float) -> Float:
+        """s f(y) from f(y), linear functions of (y, y², t, 1); of (x, x², t, 1)."""
+        k, zeros = self.n_values, np.zeros((*table.shape[:-1], 1))
+        parts = (
+            table[..., :k],
+            table[..., -1:],
+            table[..., k : 2 * k],
+            zeros,
+            table[..., 2 * k : -1],
+        )
+        return np.concatenate([*parts, zeros], axis=-1)
+
+    def _standardized(self, table: Float) -> Float:
+        """Linear functions of (x, x², t, 1) as functions of (z, z², t, 1)."""
+        shift, scale = self.units
+        w = len(self.features)
+        linear, squares = table[..., :w], table[..., w : 2 * w]
+        constant = table[..., -1:] + (shift * (linear + shift * squares)).sum(-1, keepdims=True)
+        linear = scale * (linear + 2 * shift * squares)
+        return np.concatenate(
+            [linear, scale**2 * squares, table[..., 2 * w : -1], constant], axis=-1
+        )
+
+    def coefficients(self, means: Float, variances: Float) -> Float:
+        """The log-density as a linear function of (z, z², t, 1), of shape (…, 2w + m + 1)."""
+        mean, variance, q = self.value_of(means, variances)
+        if self.has_missing:
+            variance = np.maximum(variance, _ROUNDING * mean**2 + 1e-300)
+        table = self.family.coefficients(mean, variance)
+        if self.has_missing:
+            rest = np.zeros_like(q) if self.at_random else np.log1p(-q)
+            if not self.at_random:
+                table[..., -1] += np.log(q) - rest
+            table = self._where_observed(table)
+            table[..., -1] += rest
+        return self._standardized(table)
+
+    def scores(self, means: Float, variances: Float) -> Float:
+        """∂ log p(z) / ∂ (E z, Var z) by (z, z², t, 1), of shape (…, 2w, 2w + m + 1)."""
+        value = self.value_of(means, variances)
+        table, by_q = self.family.scores(value.mean, value.variance), np.zeros(1)
+        if self.has_missing:
+            table, q = self._where_observed(table), value.observed
+            by_q = np.zeros((*q.shape, table.shape[-1]))
+            by_q[..., self.n_values] = 1 / q + 1 / (1 - q)
+            by_q[..., -1] = -1 / (1 - q)
+        found = self._by_features(value, table.swapaxes(-1, -2), by_q).swapaxes(-1, -2)
+        return self._standardized(found)
+
+    def m_step(
+        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
+    ) -> tuple[Float, Float]:
+        """Most probable means and variances from sums of 1, (…, 1), z and z², (…, w), and t."""
+        (shift, scale), overall, n = self.units, self.overall, counts
+        squares = shift**2 * counts + 2 * shift * scale * sums + scale**2 * squares
+        sums = shift * counts + scale * sums
+        if self.has_missing:
+            n = np.clip(sums[..., -1:], 0.0, counts)
+            sums, squares = sums[..., :-1], squares[..., :-1]
+        mean, variance = self.family.m_step(n, sums, squares, own, overall, prior)
+        if not self.has_missing:
+            return self.features_of(Value(mean, variance, n[..., 0]))
+        q = (n[..., 0] + PSEUDO_ROWS * overall.observed) / (counts[..., 0] + PSEUDO_ROWS)
+        q = self._observed(np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY))
+        return self.features_of(Value(mean, variance, q))
+
+    def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
+        """Logarithm of the prior density of each component up to a constant, (…,)."""
+        mean, variance, q = self.value_of(means, variances)
+        own = self.family.log_prior(mean, variance, self.overall, prior)
+        if self.has_missing:  # as if one row were like all rows together
+            share = self.overall.observed
+            own = own + PSEUDO_ROWS * (share * np.log(q) + (1 - share) * np.log1p(-q))
+        return np.asarray(own)
+
+    def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
+        """Slope of `log_prior` by (E z, Var z), (r, 2w), and its curvature, (r, 2w, 2w)."""
+        value = self.value_of(means, variances)
+        slope, curvature = self.family.prior_slopes(*value[:2], self.overall, prior)
+        turned = self._by_features(value, curvature).swapaxes(-1, -2)
+        turned = self._by_features(value, turned)
+        if not self.has_missing:
+            return self._by_features(value, slope), turned
+        share, q = self.overall.observed, value.observed
+        by_q = PSEUDO_ROWS * (share / q - (1 - share) / (1 - q))
+        of_q = PSEUDO_ROWS * (share / q**2 + (1 - share) / (1 - q) ** 2)
+        along = self._by_features(value, np.zeros_like(slope), np.ones_like(q))
+        turned = turned + of_q[:, None, None] * along[:, :, None] * along[:, None, :]
+        return self._by_features(value, slope, by_q), turned
+
+    def base_measure(self, rows: Float) -> Float | None:
+        """The part of the log-density of rows (n, d) beside its linear function; None: nothing."""
+        if self.n_values != 1:
+            return None
+        base = self.family.base(self.shift[0] + self.scale[0] * rows[:, self.features[0]])
+        if base is None or not self.has_missing:
+            return base
+        return np.where(rows[:, self.features[-1]] > self.observed_middle, base, 0.0)
+
+    # -- moments ----------------------------------------------------------------------------------
+
+    def _value_units(self) -> tuple[Float, Float]:
+        shift, scale = self.units
+        return shift[: self.n_values], scale[: self.n_values]
+
+    def _missing_and_observed(self, exponents: Int) -> tuple[Float, Float]:
+        """z^e of a missing cell, and that of s alone of an observed one, (n, 1) each."""
+        missing = (self.missing_features**exponents).prod(axis=1)
+        observed = ((1 - self.shift[-1]) / self.scale[-1]) ** exponents[:, -1]
+        return missing[:, None], observed[:, None]
+
+    def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e of one mixture for exponents (n, w), of shape (n, r)."""
+        mean, variance, q = self.value_of(means, variances)
+        powers, units = exponents[:, : self.n_values], self._value_units()
+        own = self.family.moments(mean, variance, powers, units)
+        if not self.has_missing:
+            return own
+        missing, observed = self._missing_and_observed(exponents)
+        return np.asarray((1 - q) * missing + q * observed * own)
+
+    def products(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """E z^e z^f of all pairs of exponents (n, w), of shape (r, n, n)."""
+        mean, variance, q = self.value_of(means, variances)
+        powers, units = exponents[:, : self.n_values], self._value_units()
+        own = self.family.products(mean, variance, powers, units)
+        if not self.has_missing:
+            return own
+        missing, observed = self._missing_and_observed(exponents)
+        q = q[:, None, None]
+        return np.asarray((1 - q) * (missing * missing.T) + q * (observed * observed.T) * own)
+
+    def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
+        """Derivatives of `moments` by (E z, Var z), of shape (n, 2w, r)."""
+        value = self.value_of(means, variances)
+        powers, units = exponents[:, : self.n_values], self._value_units()
+        table, by_q = self.family.slopes(*value[:2], powers, units), np.zeros(1)
+        if self.has_missing:
+            missing, observed = self._missing_and_observed(exponents)
+            own = self.family.moments(*value[:2], powers, units)
+            table, by_q = value.observed * observed[:, None] * table, (observed * own - missing).T
+        found = self._by_features(value, table.transpose(2, 0, 1), by_q)
+        return np.ascontiguousarray(found.transpose(1, 2, 0))
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Whether monomials (n, w) are no linear combination of lower ones: of y, or s alone."""
+        new = self.family.is_new(exponents[:, : self.n_values])
+        if not self.has_missing:
+            return new
+        of_value, by_observed = exponents[:, :-1].any(axis=1), exponents[:, -1]
+        return np.where(of_value, (by_observed == 0) & new, by_observed <= 1)
+
+    def quadrature(
+        self, place: int, means: Float, variances: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
+        mean, variance, q = self.value_of(means, variances)
+        shift, scale = self.shift[place], self.scale[place]
+        rest = np.stack([1 - q, q], axis=1)
+        if place == self.n_values:
+            return np.broadcast_to((np.arange(2.0) - shift) / scale, rest.shape), rest
+        points, weights = self.family.quadrature(place, mean, variance, degree)
+        if self.has_missing:
+            points = np.hstack([np.zeros((len(q), 1)), points])
+            weights = np.hstack([rest[:, :1], rest[:, 1:] * weights])
+        return (points - shift) / scale, weights
+
+    def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
+        """Features (n, w) drawn from one component, of means (w,) and variances (w,)."""
+        if not self.has_missing:
+            return self.sample_observed(means, variances, n, rng)
+        observed = rng.random(n) < self.value_of(means, variances).observed
+        rows = np.tile(self.missing_features, (n, 1))
+        rows[observed] = self.sample_observed(means, variances, int(observed.sum()), rng)
+        return rows
+
+    def sample_observed(
+        self, means: Float, variances: Float, n: int, rng: np.random.Generator
+    ) -> Float:
+        """The same, given that no cell is missing."""
+        shift, scale = self.units
+        mean, variance, _ = self.value_of(means, variances)
+        rows = self.family.sample(*self.family.completed(mean, variance), n, rng)
+        return (np.hstack([rows, np.ones((n, int(self.has_missing)))]) - shift) / scale
+
+    # -- numbers with bounds ----------------------------------------------------------------------
+
+    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Numbers that are never negative, (r, n), and slopes by (E z, Var z), (r, n, 2w).
+
+        Where cells may be missing, the first two are the probabilities of that and of being
+        observed; the others are those of the value.
+        """
+        value = self.value_of(means, variances)
+        values, slopes = self.family.positive(*value[:2])
+        if not self.has_missing:
+            return values, self._by_features(value, slopes)
+        q = value.observed[:, None]
+        values = np.hstack([1 - q, q, values])
+        none = np.zeros((len(q), 2, 2 * self.n_values))
+        by_q = np.zeros(values.shape)
+        by_q[:, :2] = -1.0, 1.0
+        return values, self._by_features(value, np.concatenate([none, slopes], axis=1), by_q)
+
+    def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
+        """Means and variances where these numbers are others."""
+        mean, variance, q = self.value_of(means, variances)
+        start = 2 * self.has_missing
+        mean, variance = self.family.with_positive(values[:, start:], mean, variance)
+        if self.has_missing:
+            shares = np.maximum(values[:, :2], LEAST_PROBABILITY)
+            q = shares[:, 1] / shares.sum(axis=1)
+        return self.completed(*self.features_of(Value(mean, variance, q)))
+
+    @lazy_property
+    def prior_positive(self) -> Float:
+        """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
+        q = float(self.overall.observed)
+        gaps = PSEUDO_ROWS * np.array([1 - q, q] * self.has_missing)
+        return np.append(gaps, self.family.prior_positive(self.overall))
+
+    def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
+        """Whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
+        mean, variance, q = self.value_of(means, variances)
+        zero = self.family.at_zero(mean, variance, counts * q, self.overall)
+        if not self.has_missing:
+            return zero
+        shares = np.stack([1 - q, q], axis=1)
+        rows = (counts[:, None] + PSEUDO_ROWS) * shares - self.prior_positive[:2]
+        bound = (rows < FEWEST_ROWS) & (not self.at_random)
+        bound[:, 0] &= ~bound[:, 1]
+        return np.hstack([bound, zero & ~bound[:, 1:]])
+
+    def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
+        """∂(E z, Var z) by some numbers of `positive`, (n, 2w), others in their proportions.
+
+        The variances of levels, which follow from the means, are left out.
+        """
+        values, ends = self.positive(means[None], variances[None])[0], []
+        for m in numbers:
+            moved = values.copy()
+            moved[0, m] += _STEP
+            after = self.with_positive(moved, means[None], variances[None])
+            ends.append(np.concatenate([after[0][0] - means, after[1][0] - variances]) / _STEP)
+        found = np.array(ends)
+        found[:, len(means) :] *= not self.family.has_levels
+        return found
+
+    def never_observed(
+        self, means: Float, variances: Float, counts: Float
+    ) -> tuple[NDArray[np.bool_], Float, Float]:
+        """Which components never see the cell, (r,); slopes (r, n, 2w) and errors of the value."""
+        value = self.value_of(means, variances)
+        r, k = value.mean.shape
+        if not self.has_missing:
+            return np.zeros(r, dtype=bool), np.zeros((r, 0, 2 * k)), np.zeros((r, 0))
+        n = np.maximum(counts * value.observed, 1e-12)[:, None]
+        spread = np.maximum(value.variance, 1e-300)
+        errors = np.hstack([np.sqrt(spread / n), spread * np.sqrt(2.0 / n)])
+        free = np.append(np.ones(k), self.free[:k]).astype(bool)
+        slopes = np.broadcast_to(np.eye(2 * k)[free], (r, int(free.sum()), 2 * k))
+        never = self.at_zero(means, variances, counts)[:, 1]
+        return never, self._by_features(value, slopes), errors[:, free]
+
+    def probability_observed(self, means: Float, variances: Float) -> Float | None:
+        """Probability of being observed, (r,); None where it is no part of the model."""
+        if not self.has_missing or self.at_random:
+            return None
+        return self.value_of(means, variances).observed
+
+    def without_observed(
+        self, means: Float, variances: Float, which: NDArray[np.bool_]
+    ) -> tuple[Float, Float]:
+        """Means and variances where some components, (r,), never see the cell."""
+        value = self.value_of(means, variances)
+        q = np.where(which, LEAST_PROBABILITY, value.observed)
+        return self.features_of(value._replace(observed=q))
+
+    def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
+        """Means and variances where those of numbers are so many times as large, (r,)."""
+        value = self.value_of(means, variances)
+        if not self.family.joins:
+            return means, variances
+        return self.features_of(value._replace(variance=value.variance * factors[:, None]))
+
+    def quantities(self, means: Float, variances: Float, counts: Float) -> Quantities:
+        """Numbers that describe the column, by (E z, Var z); `counts` are rows of components."""
+        value, zero = self.value_of(means, variances), self.at_zero(means, variances, counts)
+        observed, own = None, zero
+        if self.has_missing:
+            by_q = self._by_features(value, np.zeros((len(means), 2 * self.n_values)), np.ones(1))
+            observed = Quantity(value.observed, by_q, "logit", counts, zero[:, 1], zero[:, 0])
+            own = zero[:, 2:] | zero[:, 1:2]
+        found = self.family.quantities(*value[:2], counts * value.observed, own)
+
+        def of_features(x: Quantity) -> Quantity:
+            return x._replace(slopes=self._by_features(value, x.slopes))
+
+        return Quantities(
+            found.mean and of_features(found.mean),
+            found.variance and of_features(found.variance),
+            None if self.at_random else observed,
+            tuple(map(of_features, found.levels)),
+        )
+
+
+def with_joined_values(
+    parts: tuple[Distribution, ...], values: Collection[int]
+) -> tuple[Distribution, ...]:
+    """The distributions where these features are values of joined columns.
+
+    A joined value is Gaussian, and left out of the density where its cell is missing: s alone is
+    left.
+    """
+    return tuple(p.observed_alone() if p.value_feature in values else p for p in parts)
