@@ -103,7 +103,7 @@ SOUND = [sound, sound_gaps]
 def density(mixture, rows):
     """Mean log-density of complete rows; gaps are no part of it."""
     if any(column.has_missing for column in mixture.columns):
-        mixture = mm.DiagonalMixture(
+        mixture = mm.Mixture.diagonal(
             mixture.weights, mixture.means, mixture.variances, mixture.feature_names
         )
     return mixture.log_prob(rows, unseen="missing").mean()

@@ -16,9 +16,9 @@ OTHERS = {
 }  # fmt: skip
 
 
-# As decided, with what later work takes away: DiagonalMixture and remedies.
+# As decided, with what later work takes away: remedies.
 PUBLIC = {
-    "fit", "FitResult", "summarize", "open_rows", "Mixture", "DiagonalMixture", "Schema",
+    "fit", "FitResult", "summarize", "open_rows", "Mixture", "Schema",
     "schema_from", "GaussianBlock", "BernoulliBlock", "CategoricalBlock", "PoissonBlock",
     "NegativeBinomialBlock", "MomentGaussianMixture", "MomentMixture", "MomentSummary",
     "summarize_by", "SummaryCube", "compare", "track", "report", "example_table", "decompose",

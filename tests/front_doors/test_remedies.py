@@ -9,7 +9,7 @@ import pytest
 import momentmix as mm
 from momentmix.errors import InputError
 
-LAW = mm.DiagonalMixture(
+LAW = mm.Mixture.diagonal(
     [0.5, 0.3, 0.2],
     [[0.0, 3.0, -3.0, 1.0, 0.0], [2.5, -1.0, 0.0, -2.5, 3.0], [-3.0, 0.0, 2.0, 2.0, -2.0]],
     np.full((3, 5), 0.8),

@@ -182,8 +182,8 @@ def fit(
     Examples
     --------
     >>> import numpy as np
-    >>> from momentmix import DiagonalMixture
-    >>> truth = DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
+    >>> from momentmix import Mixture
+    >>> truth = Mixture.diagonal([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
     >>> rows, labels = truth.sample(2000, random_state=0)
     >>> result = fit(rows, 2, random_state=0)
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])

@@ -44,7 +44,7 @@ from momentmix.json_fields import (
     texts,
 )
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.model_file import read_model, write_model
+from momentmix.mixture.model_file import load_model, save_model
 from momentmix.mixture.parameter_table import Intervals
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.wording import short_repr
@@ -151,13 +151,12 @@ def _by_column(values: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any
 
 def save_fit(path: str | os.PathLike[str], mixture: Mixture, record: FitRecord) -> None:
     """Write a model file with the record of its fit in it, whole or not at all."""
-    write_model(path, {**mixture.to_dict(), "fit": record.to_dict()})
+    save_model(path, mixture, record.to_dict())
 
 
 def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
     """The mixture of a model file, and the record of its fit where the file holds one."""
-    mixture = Mixture.load(path)
-    document = read_model(path).get("fit")
+    mixture, document = load_model(path)
     if document is None:
         return mixture, None
     try:

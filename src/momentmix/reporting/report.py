@@ -81,7 +81,7 @@ def report(
     Examples
     --------
     >>> import tempfile, pathlib, momentmix as mm
-    >>> mixture = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+    >>> mixture = mm.Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "report.html")
     ...     mm.report(mixture, file, names=["cold", "warm"])
