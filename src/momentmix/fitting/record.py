@@ -99,8 +99,8 @@ class FitRecord(FitFacts):
     def profile(self, mixture: Mixture, names: Sequence[str] | None = None) -> Profile:
         """Return the components of the mixture of this fit in words; see `FitResult.profile`."""
         return profile_of(
-            mixture, names, self.standard_errors, self.reproducibility, self.intervals,
-            self.separation,
+            mixture, names, self.n_rows, self.reproducibility,
+            self.intervals and self.intervals.weights, self.separation,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:

@@ -170,7 +170,7 @@ def test_the_page_begins_with_title_date_and_answer(page, result):
 def test_each_card_says_share_and_what_is_different(page, result):
     cards = [e["text"] for e in page.all("article")]
     named = result.mixture.with_feature_names(NAMES)
-    profile = profile_of(named, None, result.standard_errors)
+    profile = profile_of(named, None, result.n_rows)
     for i, (card, own) in enumerate(zip(cards, profile, strict=True)):
         assert card.startswith(f"{i} {own.name}")
         assert percent(own.share) in card
