@@ -285,3 +285,17 @@ def summarized(
             n = rows.row_counts.sum()
             moments = replace(moments, n_rows=int(n), n_effective=float(n))
     return moments, summary
+
+
+# -- options ----------------------------------------------------------------------------------
+
+
+def families_of(schema: Schema) -> dict[str | int, Any]:
+    """Families of all columns, as `fit` takes them."""
+    names = schema.column_names or range(schema.n_columns)
+    return {name: _family(column) for name, column in zip(names, schema.columns, strict=True)}
+
+
+def _family(column: Column) -> Any:
+    has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
+    return list(column.levels) if has_levels else column.family_name
