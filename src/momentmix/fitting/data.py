@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -292,7 +292,7 @@ def summarized(
 
 def families_of(schema: Schema) -> dict[str | int, Any]:
     """Families of all columns, as `fit` takes them."""
-    names = schema.column_names or range(schema.n_columns)
+    names: Iterable[str | int] = schema.column_names or range(schema.n_columns)
     return {name: _family(column) for name, column in zip(names, schema.columns, strict=True)}
 
 

@@ -147,7 +147,7 @@ def suggest(result: FitResult, data: Any, sample_weight: Any = None) -> list[Sug
     def rank(suggestion: Suggestion) -> float:
         """Return the gain; more groups describe more, and come after a change that says as much."""
         is_number = suggestion.options.get("n_components", "auto") != options["n_components"]
-        return suggestion.gain - _ERRORS * suggestion.error * is_number
+        return suggestion.gain - (_ERRORS * suggestion.error if is_number else 0.0)
 
     return sorted(suggestions, key=rank, reverse=True)
 
