@@ -96,7 +96,6 @@ def _model_facts(path: Path) -> dict[str, Any]:
             "verdict": record.certificate.verdict,
             "answers": [f"{answer.question} {answer}" for answer in record.certificate.answers],
             "reasons": list(record.certificate.reasons),
-            "remedies": record.remedies_in_words,
             "groups": {
                 key: certificate[key] for key in ("reproducibility", "separation", "description")
             },

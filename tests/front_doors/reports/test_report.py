@@ -331,7 +331,7 @@ def damage(*path, value):
     [
         (
             damage("version", value=6),
-            "fit has version 6; this momentmix reads version 7",
+            "fit has version 6; this momentmix reads version 8",
         ),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("converged", value=1), "fit.converged must be true or false"),

@@ -138,7 +138,7 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
         (GOOD, {"n_components": 2.5}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'"),
         (GOOD, {"n_components": "3"}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'; got '3'"),
         (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
-        (GOOD, {"remedies": "apply"}, InputError, 'must be "try" or None'),
+        (GOOD, {"remedies": "try"}, InputTypeError, "result.suggest"),
         (mm.summarize(GOOD), {"n_components": 9}, CapacityError, "at most 3 components from"),
         (
             mm.summarize(np.random.default_rng(0).normal(size=(300, 9)), 3),
