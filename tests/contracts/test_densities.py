@@ -29,7 +29,7 @@ def test_densities_are_the_frozen_ones(name):
         rows = table_of(frozen, name)
         log_prob, shares = frozen[f"{name}/log_prob"], frozen[f"{name}/shares"]
     np.testing.assert_allclose(CASES[name].log_prob(rows), log_prob, rtol=1e-12, atol=1e-12)
-    np.testing.assert_allclose(CASES[name].responsibilities(rows), shares, atol=1e-12)
+    np.testing.assert_allclose(CASES[name].predict_proba(rows), shares, atol=1e-12)
     np.testing.assert_array_equal(CASES[name].predict(rows), shares.argmax(axis=1))
 
 
@@ -42,5 +42,5 @@ if __name__ == "__main__":
                 values = np.array(["" if x is None else x for x in values])
             arrays[f"{name}/{column}"] = values
         arrays[f"{name}/log_prob"] = mixture.log_prob(table)
-        arrays[f"{name}/shares"] = mixture.responsibilities(table)
+        arrays[f"{name}/shares"] = mixture.predict_proba(table)
     np.savez_compressed(FROZEN, **arrays)

@@ -284,7 +284,7 @@ class Poisson(CountFamily):
     def base(self, values: Float) -> Float:
         from scipy.special import gammaln  # not where rows are only read: it takes long
 
-        return np.asarray(-gammaln(np.rint(values) + 1.0))
+        return np.asarray(-gammaln(values + 1.0))
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
         rates = self.rates(mean)

@@ -28,11 +28,11 @@ from momentmix.families.family import (
     LEAST_VARIANCE,
     PSEUDO_ROWS,
     Family,
-    Missingness,
     Overall,
     Prior,
     Quantities,
     Quantity,
+    named,
 )
 from momentmix.lazy import lazy_property
 
@@ -175,8 +175,9 @@ class Distribution:
 
     def observed_alone(self) -> Distribution:
         """The distribution of s alone."""
-        part = self._part([len(self.features) - 1] if self.has_missing else [])
-        return replace(part, family=Missingness())
+        # Of one level, which has no indicator.
+        kept = [len(self.features) - 1] if self.has_missing else []
+        return self._part(kept, family=named("categorical"))
 
     def _part(self, kept: Any, **changes: Any) -> Distribution:
         features, shift, scale = (
@@ -355,7 +356,8 @@ class Distribution:
         """The part of the log-density of rows (n, d) beside its linear function; None: nothing."""
         if self.n_values != 1:
             return None
-        base = self.family.base(self.shift[0] + self.scale[0] * rows[:, self.features[0]])
+        values = self.shift[0] + self.scale[0] * rows[:, self.features[0]]
+        base = self.family.base(np.rint(values) if self.family.is_whole else values)
         if base is None or not self.has_missing:
             return base
         return np.where(rows[:, self.features[-1]] > self.observed_middle, base, 0.0)

@@ -355,52 +355,6 @@ class Family(ABC):
         return None
 
 
-class Missingness(Family):
-    """No value: what is left of a column of which only s, whether a cell is observed, varies."""
-
-    name = "missingness"
-    compiled = 0
-
-    def coefficients(self, mean: Float, variance: Float) -> Float:
-        return np.zeros((*mean.shape[:-1], 1))
-
-    def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        return sums, squares
-
-    def scores(self, mean: Float, variance: Float) -> Float:
-        return np.zeros((*mean.shape[:-1], 0, 1))
-
-    def prior_slopes(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        return np.zeros((len(mean), 0)), np.zeros((len(mean), 0, 0))
-
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return np.ones((len(exponents), len(mean)))
-
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return np.zeros((len(exponents), 0, len(mean)))
-
-    def quadrature(
-        self, place: int, mean: Float, variance: Float, degree: int
-    ) -> tuple[Float, Float]:
-        raise NotImplementedError
-
-    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
-        return np.zeros((n, 0))
-
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return np.zeros((len(mean), 0)), np.zeros((len(mean), 0, 0))
-
-    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return mean, variance
-
-    def prior_positive(self, overall: Overall) -> Float:
-        return np.zeros(0)
-
-
 def moments_of_cumulants(cumulants: Float, slopes: Float, highest: int) -> tuple[Float, Float]:
     """E z^n for n = 0 … `highest`, (highest + 1, r), and its derivatives, (highest + 1, p, r).
 

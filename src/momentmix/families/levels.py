@@ -268,16 +268,20 @@ class _Levels(Family):
     # -- numbers with bounds ----------------------------------------------------------------------
 
     def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        k = mean.shape[1]
+        """Probabilities of all levels; of a single one there is nothing to know."""
+        r, k = mean.shape
+        if not k:
+            return np.zeros((r, 0)), np.zeros((r, 0, 0))
         slopes = np.eye(k + 1, 2 * k, -1)
         slopes[0, :k] = -1.0
-        return self.probabilities(mean), np.broadcast_to(slopes, (len(mean), *slopes.shape))
+        return self.probabilities(mean), np.broadcast_to(slopes, (r, *slopes.shape))
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self._allowed(values)
 
     def prior_positive(self, overall: Overall) -> Float:
-        return PSEUDO_ROWS * self.probabilities(overall.mean)
+        p = self.probabilities(overall.mean)
+        return PSEUDO_ROWS * p if len(p) > 1 else p[:0]
 
     # -- parameters of columns --------------------------------------------------------------------
 

@@ -10,7 +10,6 @@ from scipy import stats
 
 from momentmix.families.counts import Poisson
 from momentmix.families.distribution import Distribution
-from momentmix.families.family import Missingness
 from momentmix.families.gaussian import Gaussian
 from momentmix.families.levels import Bernoulli, Categorical
 from momentmix.families.negative_binomial import NegativeBinomial
@@ -32,7 +31,7 @@ RAW = {
     "trials": Distribution((0,), Trials()),
     "overdispersed": Distribution((0,), SIZED),
     "overdispersed, missing": Distribution((0, 1), SIZED, True),
-    "missing cells alone": Distribution((0,), Missingness(), True),
+    "missing cells alone": Distribution((0,), Categorical(), True),
 }
 UNITS = {  # shift and scale of the features
     "yes/no": ([0.3], [0.5]),
@@ -93,8 +92,6 @@ PMF = {
 
 def value_points(law: Distribution, mean: np.ndarray, variance: np.ndarray) -> tuple:
     """Values (n, k) of one component whose weighted sums are means."""
-    if isinstance(law.family, Missingness):
-        return np.zeros((1, 0)), np.ones(1)
     if law.family.has_levels:
         return np.eye(len(mean) + 1)[:, 1:], np.append(1 - mean.sum(), mean)
     if type(law.family) in PMF:
@@ -277,7 +274,7 @@ def test_without_a_constant_feature() -> None:
     yes, categories = RAW["yes/no, missing"], RAW["category"]
     assert yes.without(1) == RAW["yes/no"]
     assert RAW["number, missing"].without(1) is None
-    assert RAW["number, missing"].without(0) == Distribution((1,), Missingness(), True)
+    assert RAW["number, missing"].without(0) == Distribution((1,), Categorical(), True)
     assert RAW["count, missing"].without(1) == RAW["count"]
     assert categories.without(0) == Distribution((1, 2), Categorical())
 
