@@ -31,7 +31,7 @@ from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock
 from momentmix.families.column import Column
-from momentmix.families.counts import CountFamily, Poisson, checked_rates
+from momentmix.families.counts import LARGEST_COUNT, CountFamily, Poisson, checked_rates
 from momentmix.families.family import (
     PSEUDO_ROWS,
     Overall,
@@ -50,8 +50,8 @@ _TOPS = 4, 16, 256, 4096, 65536
 _TOP = 1 << 20  # largest count of a family that has seen no rows; beyond, log p is linear in y
 _NODES = 3.0  # for each unit of log y: the interpolated means then have errors of about 1e-11
 _TABLE = 4096  # counts whose statistics are held in memory
-_STEPS = 40  # of a search for the best size; most take five
-_CLOSE = 1e-6  # of the logarithm of a size
+_SPACING = 0.25  # of logarithms of sizes; Newton's steps from the best one square such a distance
+_STEPS = 3
 
 
 class NegativeBinomial(CountFamily):
@@ -109,7 +109,7 @@ class NegativeBinomial(CountFamily):
         rates, sizes = self._rates_and_sizes(mean, variance)
         ratio = np.log1p(rates / sizes)
         first = np.stack([np.log(rates) - ratio, np.zeros_like(rates)], axis=-1)
-        own = _sums_of_logs(sizes, self.top)[0]
+        own = _sums_of_logs(sizes, self.top)
         return np.concatenate([first, own, (-sizes * ratio)[..., None]], axis=-1)
 
     def overall(self, overall: Overall) -> Overall:
@@ -124,13 +124,10 @@ class NegativeBinomial(CountFamily):
         self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """The mean of the rows and of one like all rows together, and the best size for it."""
-        n, whole = n + PSEUDO_ROWS, overall.variance + overall.mean**2
-        mean = (sums + PSEUDO_ROWS * overall.mean) / n
-        spread = (squares + PSEUDO_ROWS * whole) / n - mean**2
-        rates, start = self._rates_and_sizes(mean, spread)
-        sizes = _best_sizes(
-            n[..., 0], rates, own + PSEUDO_ROWS * overall.statistics, start, self.top
-        )
+        n = n + PSEUDO_ROWS
+        rates = self.rates((sums + PSEUDO_ROWS * overall.mean) / n)
+        own = own + PSEUDO_ROWS * overall.statistics
+        sizes = _best_sizes(n[..., 0], rates, own, self.top)
         return rates[..., None], (rates * (1.0 + rates / sizes))[..., None]
 
     def scores(self, mean: Float, variance: Float) -> Float:
@@ -139,7 +136,7 @@ class NegativeBinomial(CountFamily):
         by_rate[..., 0], by_rate[..., -1] = s / (rates * (s + rates)), -s / (s + rates)
         excess = rates / s
         by_size[..., 0] = rates / (s * (s + rates))
-        by_size[..., 2:-1] = _sums_of_logs(s, self.top)[1] / s[..., None]
+        by_size[..., 2:-1] = _slopes_of_logs(s, self.top)[0] / s[..., None]
         by_size[..., -1] = excess / (1 + excess) - np.log1p(excess)
         turn = (s / rates) ** 2  # −∂s/∂V
         by_rate += (2 * s / rates + turn)[..., None] * by_size
@@ -286,75 +283,83 @@ def _statistics_table(top: int) -> Float:
     return cast(Float, _statistics(np.arange(_TABLE, dtype=np.float64)[None], top))
 
 
-def _sums_of_logs(sizes: Float, top: int) -> tuple[Float, Float, Float]:
-    """c(s), such that Σ_{k<y} log(1 + k/s) = c(s) · t(y), and two derivatives by log s.
+def _sums_of_logs(sizes: Float, top: int) -> Float:
+    """c(s), such that Σ_{k<y} log(1 + k/s) = c(s) · t(y).
 
     Beyond h, (log Γ(y + s) − log Γ(h + s)) / (y − h) − log s by Stirling's series.
     """
     head, nodes, _ = _nodes(top)
     s = sizes[..., None]
-    cells = np.arange(1.0, head + (nodes.size == 1))
-    log_part, first, second = (
-        np.log1p(cells / s),
-        -cells / (s + cells),
-        cells * s / (s + cells) ** 2,
-    )
+    own = np.log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
     if nodes.size == 1:
-        return log_part, first, second
+        return own
     gap, low, high = nodes - head, s + head, s + nodes
-    log_ratio, a, b = np.log1p(gap / low), 1.0 / high, 1.0 / low
 
     def rest(x: Float) -> Float:  # of log Γ(1/x) beside (1/x − 1/2) log(1/x) − 1/x
         return x * (1 / 12 - x**2 * (1 / 360 - x**2 * (1 / 1260 - x**2 / 1680)))
 
+    change = rest(1.0 / high) - rest(1.0 / low)
+    value = ((high - 0.5) * np.log1p(gap / low) + change) / gap - 1.0 + np.log1p(head / s)
+    return np.concatenate([own, value], axis=-1)
+
+
+def _slopes_of_logs(sizes: Float, top: int) -> tuple[Float, Float]:
+    """Two derivatives of c(s) by log s."""
+    head, nodes, _ = _nodes(top)
+    s = sizes[..., None]
+    cells = np.arange(1.0, head + (nodes.size == 1))
+    first = -cells / (s + cells)
+    second = first * (-s / (s + cells))
+    if nodes.size == 1:
+        return first, second
+    gap, low, a, b = nodes - head, s + head, 1.0 / (s + nodes), 1.0 / (s + head)
+
     def digamma(x: Float) -> Float:  # less log(1/x)
-        return -x * (1 / 2 + x * (1 / 12 - x**2 * (1 / 120 - x**2 * (1 / 252 - x**2 / 240))))
+        q = x * x
+        return -x * (1 / 2 + x * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q / 240))))
 
     def trigamma(x: Float) -> Float:
-        return x * (1 + x * (1 / 2 + x * (1 / 6 - x**2 * (1 / 30 - x**2 * (1 / 42 - x**2 / 30)))))
+        q = x * x
+        return x * (1 + x * (1 / 2 + x * (1 / 6 - q * (1 / 30 - q * (1 / 42 - q / 30)))))
 
-    value = ((high - 0.5) * log_ratio + rest(a) - rest(b)) / gap - 1.0 + np.log1p(head / s)
-    slope = s * (log_ratio + digamma(a) - digamma(b)) / gap
+    slope = s * (np.log1p(gap / low) + digamma(a) - digamma(b)) / gap
     curvature = slope + s**2 * (trigamma(a) - trigamma(b)) / gap
     return (
-        np.concatenate([log_part, value], axis=-1),
         np.concatenate([first, slope - 1.0], axis=-1),
         np.concatenate([second, curvature], axis=-1),
     )
 
 
-def _best_sizes(n: Float, rates: Float, own: Float, start: Float, top: int) -> Float:
+@lru_cache(maxsize=16)
+def _grid(top: int) -> tuple[Float, Float]:
+    """Logarithms of sizes, (g,), and c(s) at each, (g, m)."""
+    logs = np.arange(log(LEAST_SIZE), log(LARGEST_COUNT / LEAST_EXCESS), _SPACING)
+    return logs, _sums_of_logs(np.exp(logs), top)
+
+
+def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
     """Sizes of the largest likelihood of n rows with mean `rates` and sums `own` of t.
 
-    Newton's steps for log s within an interval that holds the best; halves of it where they leave
-    it, unless an end is the best.
+    The best of a grid, and Newton's steps from there for log s.
     """
-    shape, own = start.shape, own.reshape(-1, own.shape[-1])
-    n, rates = np.broadcast_to(n, shape).ravel(), rates.ravel()
-    x, most, left = np.log(start).ravel(), np.log(rates / LEAST_EXCESS), np.arange(start.size)
-    least = np.full_like(x, log(LEAST_SIZE))
-    low, high = least.copy(), most.copy()
+    grid, table = _grid(top)
+    n, x = np.broadcast_to(n, rates.shape), np.log(rates)
+    most = x - log(LEAST_EXCESS)  # beyond, counts are Poisson
+    kept = grid[: int(np.searchsorted(grid, most.max())) + 1]
+    sizes = np.exp(kept)
+    ratio = np.log1p(rates[..., None] / sizes)
+    logs = own @ table[: kept.size].T - n[..., None] * (rates[..., None] + sizes) * ratio
+    x = np.minimum(
+        kept[np.where(kept <= most[..., None] + _SPACING, logs, -np.inf).argmax(-1)], most
+    )
     for _ in range(_STEPS):
-        here, r, m, t = x[left], rates[left], n[left], own[left]
-        s = np.exp(here)
-        _, first, second = _sums_of_logs(s, top)
-        logs = s * np.log1p(r / s)
-        slope = (t * first).sum(axis=-1) + m * (r - logs)
-        curvature = (t * second).sum(axis=-1) - m * (logs - r * s / (s + r))
-        low[left] = bottom = np.where(slope > 0, here, low[left])
-        high[left] = ceiling = np.where(slope > 0, high[left], here)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            moved = np.where(curvature < 0, here - slope / curvature, 0.5 * (bottom + ceiling))
-        # An end that is not tried yet is; else the middle of the interval.
-        below, above = moved <= bottom, moved >= ceiling
-        end = np.where(below, bottom, ceiling)
-        is_new = np.where(below, bottom == least[left], ceiling == most[left])
-        moved = np.where((below | above) & ~is_new, 0.5 * (bottom + ceiling), moved)
-        x[left] = moved = np.where((below | above) & is_new, end, moved)
-        left = left[np.abs(moved - here) > _CLOSE]
-        if not left.size:
-            break
-    return np.exp(x).reshape(shape)
+        s = np.exp(x)
+        first, second = ((own * t).sum(axis=-1) for t in _slopes_of_logs(s, top))
+        logs = s * np.log1p(rates / s)
+        slope = first + n * (rates - logs)
+        curvature = np.minimum(second - n * (logs - rates * s / (s + rates)), -1e-300)
+        x = np.clip(x + np.clip(-slope / curvature, -_SPACING, _SPACING), log(LEAST_SIZE), most)
+    return np.exp(x)
 
 
 @lru_cache(maxsize=1024)
