@@ -1,12 +1,7 @@
 """`Column`: one column of a table, its family, and the features that encode it.
 
-Some numbers are Gaussian within components only after a transform T. The log-density of y is that
-of t = T(y), less t:
-
-| transform T | y = T⁻¹(t) | range of y | log dT/dy |
-|---|---|---|---|
-| log | exp t | y > 0 | −log y = −t |
-| log1p, log(1 + y) | exp t − 1 | y > −1 | −log(1 + y) = −t |
+Some numbers are Gaussian within components only after a transform T, which is a family of its own
+name (`momentmix.families.gaussian`).
 """
 
 from __future__ import annotations
@@ -21,16 +16,12 @@ import numpy as np
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, printable
 from momentmix.families.distribution import Distribution
-from momentmix.families.family import Family, is_family, named, unknown_family
-from momentmix.wording import option
+from momentmix.families.family import FAMILIES, Family, is_family, named, unknown_family
 
 Level = str | int  # bool is an int
 CENTER_BITS = 30  # of a center: leaves room to change it exactly, and far more than it needs
 SMALLEST_CENTER = 2.0**-900  # its digits are in the range of units
 LOG, LOG1P = "log", "log1p"
-_MAPS = {LOG: (np.log, np.exp), LOG1P: (np.log1p, np.expm1)}
-_ENDS = {LOG: 0, LOG1P: -1}  # numbers must be greater
-_OTHERS = {LOG: "'log1p' where it holds 0, or as 'gaussian',", LOG1P: "'gaussian'"}
 
 
 class FeaturePart(NamedTuple):
@@ -121,8 +112,9 @@ class Column:
             raise self._wrong(known, self.other)
         is_known = is_family(self.transform) and named(self.transform).transform
         if self.transform and not (model.joins and is_known):
+            transforms = [repr(name) for name, family in FAMILIES.items() if family.transform]
             raise InputError(
-                "a transform must be 'log' or 'log1p', of a gaussian column; "
+                f"a transform must be {' or '.join(transforms)}, of a gaussian column; "
                 f"{self.name!a}, {self.family}, has {self.transform!a}."
             )
 
@@ -255,7 +247,7 @@ def transformed(values: Any, transform: str) -> Float:
     if not transform:
         return numbers
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(_MAPS[transform][0](numbers))
+        return named(transform).forward(numbers)
 
 
 def restored(values: Float, transform: str) -> Float:
@@ -263,7 +255,7 @@ def restored(values: Float, transform: str) -> Float:
     if not transform:
         return values
     with np.errstate(over="ignore"):
-        return np.asarray(_MAPS[transform][1](values))
+        return named(transform).inverse(values)
 
 
 def by_column(values: Float, transforms: Sequence[str], change: Callable[..., Float]) -> Float:
@@ -272,16 +264,3 @@ def by_column(values: Float, transforms: Sequence[str], change: Callable[..., Fl
         return values
     columns = [change(x, t) for x, t in zip(values.T, transforms, strict=True)]
     return np.stack(columns, axis=1)
-
-
-def check_range(numbers: Array, transform: str, where: Callable[[int], str]) -> None:
-    """Raise unless all numbers are missing or have a transform."""
-    with np.errstate(invalid="ignore"):
-        wrong = numbers <= _ENDS[transform]
-    if wrong.any():
-        row = int(np.argmax(wrong))
-        raise InputError(
-            f"numbers of a {transform} column must be greater than {_ENDS[transform]}; "
-            f"{where(row)}, is {float(numbers[row]):.17g}. Correct the cell or set it to missing; "
-            f"or take the column as {_OTHERS[transform]} in {option(families=...)}."
-        )

@@ -83,10 +83,9 @@ class CountFamily(Family):
 
     def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
         """Numbers that are no counts; missing ones may be."""
-        with np.errstate(invalid="ignore"):
-            wrong = (numbers < self.least) | (numbers > LARGEST_COUNT)
-            if numbers.dtype.kind == "f":
-                wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+        wrong = (numbers < self.least) | (numbers > LARGEST_COUNT)
+        if numbers.dtype.kind == "f":
+            wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
         return np.asarray(wrong)
 
     def check(self) -> None:

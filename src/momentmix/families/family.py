@@ -40,7 +40,6 @@ PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all ro
 FEWEST_ROWS = 0.5
 _NARROWEST = 1e-9  # deviation beside the range of all components
 _MOST_POINTS = 500  # of the distribution functions of all components
-_AS_NUMBER = f"as 'gaussian' in {option(families=...)}."
 
 
 class Prior(Protocol):
@@ -166,6 +165,7 @@ class Family(ABC):
     # -- cells ------------------------------------------------------------------------------------
 
     requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
+    alternatives: ClassVar[str] = "'gaussian'"  # families of values that are not allowed
 
     def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Raise where parts of the family do not belong together; called by `register`."""
@@ -176,12 +176,14 @@ class Family(ABC):
 
     def check_values(self, numbers: Array, place: Any) -> None:
         """Raise where a number is not allowed; `place(row)` names its cell."""
-        wrong = self.invalid(numbers)
+        with np.errstate(invalid="ignore"):
+            wrong = self.invalid(numbers)
         if wrong is not None and wrong.any():
             row = int(np.argmax(wrong))
             raise InputError(
-                f"{self.requirement}; {place(row)}, is {numbers[row]:.17g}. Correct the cell, or "
-                f"take the column {_AS_NUMBER}"
+                f"{self.requirement}; {place(row)}, is {numbers[row]:.17g}. Correct the cell or "
+                f"set it to missing, or take the column as {self.alternatives} in "
+                f"{option(families=...)}."
             )
 
     def column_of_numbers(
@@ -192,9 +194,21 @@ class Family(ABC):
         if wrong is not None and wrong.any():
             raise InputError(
                 f"{self.requirement}; {label} lies between {ends[0]:.6g} and {ends[1]:.6g}. Take "
-                f"it {_AS_NUMBER}"
+                f"it as {self.alternatives} in {option(families=...)}."
             )
         return type(column)(column.name, self.name)
+
+    def forward(self, values: Float) -> Float:
+        """T(y) where the family is a `transform`, −inf or NaN for numbers out of its range."""
+        return values
+
+    def inverse(self, values: Float) -> Float:
+        """The numbers y of T(y)."""
+        return values
+
+    def log_slope(self, values: Float) -> Float:
+        """Return log dT/dy at the numbers T(y): the log-density of y is that of T(y) and this."""
+        return np.zeros_like(values)
 
     # -- the distribution of a value --------------------------------------------------------------
 

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Array, Float, Int
 from momentmix.errors import InputError
 from momentmix.families.block import Block, with_unknown
 from momentmix.families.column import Column
@@ -171,18 +172,19 @@ class Gaussian(Family):
         return np.asarray(np.log(np.maximum(np.abs(np.diff(ndtr(ends), axis=0)[0]), 1e-300)))
 
 
-class Log(Gaussian):
-    """Positive numbers whose logarithms are Gaussian; columns are gaussian with a transform."""
+class Transformed(Gaussian):
+    """Numbers that are Gaussian after a transform T; columns are gaussian with a transform.
 
-    name = "log"
-    transform = "log"
+    A subclass has a `name`, which is its `transform` too, `requirement` and `invalid`, and the maps
+    `forward`, `inverse` and `log_slope`.
+    """
 
     def column_of_numbers(
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
-        """None: a summary of numbers has no moments of their logarithms."""
+        """None: a summary of numbers has no moments of their transforms."""
         raise InputError(
-            f"a summary of numbers has no moments of their logarithms; {label} cannot be "
+            f"a summary of numbers has no moments of their {self.noun}; {label} cannot be "
             f"{self.name!r}. Summarize the rows again with {option(families=...)}."
         )
 
@@ -190,8 +192,39 @@ class Log(Gaussian):
         return None
 
 
+class Log(Transformed):
+    """Positive numbers whose logarithms are Gaussian."""
+
+    name = transform = "log"
+    noun = "logarithms"
+    requirement = "numbers of a log column must be greater than 0"
+    alternatives = "'log1p' where it holds 0, or as 'gaussian',"
+
+    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
+        return np.asarray(numbers <= 0)
+
+    def forward(self, values: Float) -> Float:
+        return np.log(values)
+
+    def inverse(self, values: Float) -> Float:
+        return np.exp(values)
+
+    def log_slope(self, values: Float) -> Float:
+        return -values
+
+
 class Log1p(Log):
     """Numbers above −1 whose log(1 + y) is Gaussian."""
 
-    name = "log1p"
-    transform = "log1p"
+    name = transform = "log1p"
+    requirement = "numbers of a log1p column must be greater than -1"
+    alternatives = "'gaussian'"
+
+    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
+        return np.asarray(numbers <= -1)
+
+    def forward(self, values: Float) -> Float:
+        return np.log1p(values)
+
+    def inverse(self, values: Float) -> Float:
+        return np.expm1(values)

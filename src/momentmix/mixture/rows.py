@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
+from momentmix.families.family import named
 from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
@@ -143,7 +144,8 @@ class RowDensity:
         for number, column in enumerate(columns):
             if column.transform:  # the logarithm of its derivative, where the cell is seen
                 value, *seen = (features[:, j] for j in self.schema.features_of(number))
-                parts.append((number, -(value + column.center * (seen[0] if seen else 1.0))))
+                slope = named(column.transform).log_slope(value + column.center)
+                parts.append((number, slope * seen[0] if seen else slope))
         return parts
 
     # -- cells that are left out ------------------------------------------------------------------

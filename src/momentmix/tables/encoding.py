@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
-from momentmix.families.column import Column, check_range, restored
+from momentmix.families.column import Column, restored
+from momentmix.families.family import named
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.cells import Cells
 from momentmix.tables.formats.dialect import FALSE, TRUE
@@ -114,11 +115,8 @@ def _checked(column: Column, cells: Cells, where: Callable[[int], str], unseen: 
     numbers = cells.numbers()
     if column.drops and numbers.dtype.kind == "f":
         numbers = np.where(np.isinf(numbers), np.nan, numbers)
-    column.model.check_values(numbers, where)
-    if column.transform:
-        check_range(numbers, column.transform, where)
-        return column.transformed(numbers)
-    return numbers
+    named(column.family_name).check_values(numbers, where)
+    return column.transformed(numbers) if column.transform else numbers
 
 
 def check_numeric(column: Column, cells: Cells, where: Callable[[int], str]) -> None:

@@ -16,7 +16,7 @@ from momentmix.families import register
 from momentmix.families.counts import CountFamily
 from momentmix.reporting.report import report
 
-from .toys import Geometric, Trials
+from .toys import Geometric, SquareRoot, Trials
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -131,6 +131,31 @@ def test_counts_that_start_at_one():
     table["k"][3] = 0
     with pytest.raises(mm.InputError, match="trials must be integers from 1 to 2"):
         mm.fit(table, 2, families={"k": "trials"})
+
+
+def test_a_registered_transform(tmp_path):
+    register(SquareRoot())
+    rng = np.random.default_rng(10)
+    labels = rng.choice(2, size=4_000, p=WEIGHTS)
+    roots = rng.normal(np.array([4.0, 8.0])[labels], 0.5)
+    table = {"x": rng.normal(MEANS[labels]), "k": roots**2}
+    table["k"][::10] = np.nan
+    result = mm.fit(table, 2, families={"k": "sqrt"}, missing="model", random_state=0)
+    block = result.mixture.blocks[1]
+    np.testing.assert_allclose(np.sort(block.means[:, 0]), [4.0, 8.0], atol=0.05)
+    rows = {"x": np.zeros(2), "k": np.array([16.0, np.nan])}
+    normal = stats.norm(block.means[:, 0], np.sqrt(block.covariances[:, 0, 0]))
+    along = stats.norm(result.mixture.means[:, 0], np.sqrt(result.mixture.variances[:, 0]))
+    shares = result.mixture.weights * along.pdf(0.0)
+    seen = (shares * block.seen * normal.pdf(4.0) / 8.0).sum()  # dT/dy = 1 / (2 · 4)
+    expected = np.log([seen, (shares * (1 - block.seen)).sum()])
+    np.testing.assert_allclose(result.mixture.log_prob(rows), expected, rtol=1e-9)
+    result.mixture.save(tmp_path / "m.json")
+    again = mm.Mixture.load(tmp_path / "m.json")
+    np.testing.assert_array_equal(again.log_prob(rows), result.mixture.log_prob(rows))
+    assert again.sample(100, random_state=0)[0]["k"].dtype == np.float64
+    with pytest.raises(mm.InputError, match=r"must not be negative; row 0.*as 'gaussian' in"):
+        mm.fit({**table, "k": -roots}, 2, families={"k": "sqrt"})
 
 
 def test_families_whose_parts_differ_are_refused():

@@ -1,10 +1,11 @@
-"""Two families that the library does not have, as a user would add them: a class each."""
+"""Families that the library does not have, as a user would add them: a class each."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from momentmix.families.counts import CountFamily
+from momentmix.families.gaussian import Transformed
 
 
 class Geometric(CountFamily):
@@ -33,3 +34,23 @@ class Trials(CountFamily):
 
     def variance_of(self, rates):
         return rates * (rates - 1.0)
+
+
+class SquareRoot(Transformed):
+    """Numbers whose square roots are Gaussian: dT/dy = 1 / (2 T)."""
+
+    name = transform = "sqrt"
+    noun = "square roots"
+    requirement = "numbers of a sqrt column must not be negative"
+
+    def invalid(self, numbers):
+        return numbers < 0
+
+    def forward(self, values):
+        return np.sqrt(values)
+
+    def inverse(self, values):
+        return values**2
+
+    def log_slope(self, values):
+        return -np.log(2 * np.abs(values))
