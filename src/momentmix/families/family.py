@@ -221,6 +221,11 @@ class Family(ABC):
         """Return t(y) of values (…, 1, n), of shape (…, m, n), by the library `xp`."""
         return values[..., :0, :]
 
+    @property
+    def nodes(self) -> tuple[int, Float]:
+        """Numbers that say what t is, for compiled code."""
+        return 0, np.zeros(0)
+
     def covering(self, largest: float) -> Self:
         """The same for values up to this one, which may need fewer statistics."""
         return self

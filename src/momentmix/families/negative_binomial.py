@@ -68,6 +68,7 @@ class NegativeBinomial(CountFamily):
     parameters: ClassVar[Mapping[str, int]] = {"means": 2, "sizes": 1}
     entries = ("mean", "variance", "dispersion")
     free = True
+    compiled = 3
 
     def __init__(self, top: int = _TOP) -> None:
         self.top = top
@@ -78,6 +79,11 @@ class NegativeBinomial(CountFamily):
     @property
     def n_statistics(self) -> int:
         return len(_nodes(self.top)[1]) + min(self.top, _HEAD) - 1
+
+    @property
+    def nodes(self) -> tuple[int, Float]:
+        head, nodes, _ = _nodes(self.top)
+        return int(head), nodes if nodes.size > 1 else nodes[:0]
 
     def covering(self, largest: float) -> Self:
         # Few kinds: distributions of one kind are one call. Counts up to the head are exact.

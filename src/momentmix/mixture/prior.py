@@ -73,8 +73,8 @@ class Structure:
         """The blocks as compiled code takes them; None where it has no maps for a law.
 
         Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
-        of each joined block, least relative eigenvalues; family, width, missing cells and features
-        of each law, and the numbers of the laws. `blocks` are those of the features.
+        of each joined block, least relative eigenvalues; family, width, missing cells, statistics
+        and features of each law, and the numbers of the laws. `blocks` are those of the features.
         """
         kinds: list[int] = []
         numbers: list[Any] = [[]]
@@ -82,10 +82,12 @@ class Structure:
             if law.family.compiled is None:
                 return None
             width, overall = len(law.features), law.overall
-            kinds += [law.family.compiled, width, law.has_missing, law.at_random, *law.features]
+            head, nodes = law.family.nodes
+            kinds += [law.family.compiled, width, law.has_missing, law.at_random]
+            kinds += [law.n_statistics, head, *law.features]
             spread = overall.variance[:1] if law.n_values else np.ones(1)
             values = [*law.units, [overall.observed], spread, [law.least], overall.mean]
-            numbers += [*values, np.zeros(width - law.n_values)]
+            numbers += [*values, np.zeros(width - law.n_values), nodes, overall.statistics]
         features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
         widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
         pairs = zip(self.roots, self.inverses, strict=True)

@@ -4,11 +4,15 @@
  * x = (y s, s), and s is 0 where a cell is missing. `law_coefficients` puts the factors of z and z² in
  * their places of `out`, and returns the constant.
  */
-enum { LEVELS, COUNT, NUMBER, N_FAMILIES };
+enum { LEVELS, COUNT, NUMBER, SIZED_COUNT, N_FAMILIES };
 #define LEAST_PROBABILITY 1e-9 /* see families/family.py, as all that follows */
 #define PSEUDO_ROWS 1.0
 #define LEAST_RATE 1e-6      /* see families/counts.py */
 #define FEWEST_OBSERVED 1e-6 /* see families/gaussian.py */
+#define LEAST_SIZE 1e-3      /* see families/negative_binomial.py, as what follows */
+#define LEAST_EXCESS 1e-4
+#define SIZE_STEPS 40
+#define SIZE_CLOSE 1e-6
 
 struct law_block {
     isize family, width, k; /* k: features of the value */
@@ -17,9 +21,17 @@ struct law_block {
     const double *shift, *scale;
     double q, variance, least; /* over all rows: the share of observed cells; of y; least beside it */
     const double *mean;
+    isize own, n_own, head, n_nodes; /* statistics t: where they begin among all of them, and their number */
+    const double *nodes, *statistics; /* points y_j beyond the head, and means of t over all rows */
 };
 
-static isize n_law_numbers(isize width) { return 3 * width + 3; }
+/* Points beyond the head: below it and at it each count has a statistic of its own. */
+static isize n_nodes_of(isize n_own, isize head) { return n_own > head ? n_own - head + 1 : 0; }
+
+static isize n_law_numbers(isize width, isize n_own, isize head)
+{
+    return 3 * width + 3 + n_own + n_nodes_of(n_own, head);
+}
 
 static double at_least(double x, double least) { return x > least ? x : least; }
 
@@ -71,6 +83,88 @@ static double first_level(const law_block *law, const double *p)
     return at_least(rest, LEAST_PROBABILITY);
 }
 
+/* -- counts with a size of their own --------------------------------------------------------------- */
+
+static double size_of(double rate, double variance)
+{
+    return between(rate / at_least(variance / rate - 1.0, LEAST_EXCESS), LEAST_SIZE, rate / LEAST_EXCESS);
+}
+
+/* Of log Γ(1/x) beside (1/x − 1/2) log(1/x) − 1/x; its derivatives less log(1/x). */
+static double stirling(double x)
+{
+    double q = x * x;
+    return x * (1.0 / 12 - q * (1.0 / 360 - q * (1.0 / 1260 - q / 1680)));
+}
+
+static double stirling_first(double x)
+{
+    double q = x * x;
+    return -x * (0.5 + x * (1.0 / 12 - q * (1.0 / 120 - q * (1.0 / 252 - q / 240))));
+}
+
+static double stirling_second(double x)
+{
+    double q = x * x;
+    return x * (1.0 + x * (0.5 + x * (1.0 / 6 - q * (1.0 / 30 - q * (1.0 / 42 - q / 30)))));
+}
+
+/* c(s) of statistic j, such that Σ_{k<y} log(1 + k/s) = c(s)·t(y). */
+static double sum_of_logs(const law_block *law, double s, isize j)
+{
+    isize n_cells = law->n_own - law->n_nodes;
+    if (j < n_cells)
+        return log1p((j + 1.0) / s);
+    double node = law->nodes[j - n_cells], gap = node - law->head, low = s + law->head, high = s + node;
+    double change = stirling(1.0 / high) - stirling(1.0 / low);
+    return ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(law->head / s);
+}
+
+/* The first two derivatives of Σ_j t_j c_j(s) by log s. */
+static void slopes_of_logs(const law_block *law, double s, const double *t, double *first, double *second)
+{
+    isize n_cells = law->n_own - law->n_nodes;
+    double low = s + law->head, digamma = stirling_first(1.0 / low), trigamma = stirling_second(1.0 / low);
+    *first = *second = 0.0;
+    for (isize j = 0; j < n_cells; j++) {
+        double cell = (j + 1.0) / (s + j + 1.0);
+        *first -= t[j] * cell, *second += t[j] * cell * s / (s + j + 1.0);
+    }
+    for (isize m = 0; m < law->n_nodes; m++) {
+        double gap = law->nodes[m] - law->head, high = 1.0 / (s + law->nodes[m]), own = t[n_cells + m];
+        double slope = s * (log1p(gap / low) + stirling_first(high) - digamma) / gap;
+        *first += own * (slope - 1.0);
+        *second += own * (slope + s * s * (stirling_second(high) - trigamma) / gap);
+    }
+}
+
+/* The size of the largest likelihood of n rows with a mean and sums t: Newton's steps for log s. */
+static double best_size(const law_block *law, double n, double rate, const double *t, double start)
+{
+    double least = log(LEAST_SIZE), most = log(rate / LEAST_EXCESS), x = log(start), low = least, high = most;
+    for (int step = 0; step < SIZE_STEPS; step++) {
+        double s = exp(x), logs = s * log1p(rate / s), slope, curvature, moved;
+        slopes_of_logs(law, s, t, &slope, &curvature);
+        slope += n * (rate - logs), curvature -= n * (logs - rate * s / (s + rate));
+        if (slope > 0.0)
+            low = x;
+        else
+            high = x;
+        moved = curvature < 0.0 ? x - slope / curvature : 0.5 * (low + high);
+        /* An end that is not tried yet is; else the middle of the interval. */
+        if (moved <= low)
+            moved = low == least ? low : 0.5 * (low + high);
+        else if (moved >= high)
+            moved = high == most ? high : 0.5 * (low + high);
+        if (!(fabs(moved - x) > SIZE_CLOSE))
+            return exp(moved);
+        x = moved;
+    }
+    return exp(x);
+}
+
+/* -- all families ------------------------------------------------------------------------------------ */
+
 static double law_coefficients(const batch *b, const law_block *law, const double *means, const double *spread,
                                double *y, double *out)
 {
@@ -82,6 +176,11 @@ static double law_coefficients(const batch *b, const law_block *law, const doubl
     } else if (law->family == COUNT) {
         double rate = at_least(y[0], LEAST_RATE);
         y[0] = log(rate), constant = -rate;
+    } else if (law->family == SIZED_COUNT) {
+        double rate = at_least(y[0], LEAST_RATE), s = size_of(rate, variance), ratio = log1p(rate / s);
+        y[0] = log(rate) - ratio, constant = -s * ratio;
+        for (isize j = 0; j < law->n_own; j++)
+            out[first_own(b) + law->own + j] = sum_of_logs(law, s, j);
     } else {
         double v = at_least(variance, 1e-12 * y[0] * y[0] + 1e-300);
         constant = -0.5 * (y[0] * y[0] / v + log(6.283185307179586 * v));
@@ -99,6 +198,14 @@ static double law_coefficients(const batch *b, const law_block *law, const doubl
         constant += shift * (y[j] + shift * own);
     }
     return constant;
+}
+
+/* Sums of y² of value features over n rows, from those of z and z². */
+static double sum_of_squares(const batch *b, const law_block *law, double n, const double *sums)
+{
+    double shift = law->shift[0], scale = law->scale[0];
+    return shift * shift * n + 2.0 * shift * scale * sums[law->features[0]]
+           + scale * scale * sums[b->d + law->features[0]];
 }
 
 static void law_m_step(const batch *b, const law_block *law, double n, const double *sums, double *y,
@@ -125,11 +232,17 @@ static void law_m_step(const batch *b, const law_block *law, double n, const dou
             y[j] /= total;
     } else if (law->family == COUNT)
         variance = y[0] = at_least((y[0] + PSEUDO_ROWS * law->mean[0]) / (observed + PSEUDO_ROWS), LEAST_RATE);
-    else {
-        double shift = law->shift[0], scale = law->scale[0], center = law->mean[0];
+    else if (law->family == SIZED_COUNT) {
+        double rows = observed + PSEUDO_ROWS, whole = law->variance + law->mean[0] * law->mean[0];
+        double mean = (y[0] + PSEUDO_ROWS * law->mean[0]) / rows, rate = at_least(mean, LEAST_RATE), s;
+        double squares = (sum_of_squares(b, law, n, sums) + PSEUDO_ROWS * whole) / rows, *t = y + law->width;
+        for (isize j = 0; j < law->n_own; j++)
+            t[j] = sums[first_own(b) + law->own + j] + PSEUDO_ROWS * law->statistics[j];
+        s = best_size(law, rows, rate, t, size_of(rate, squares - mean * mean));
+        y[0] = rate, variance = rate * (1.0 + rate / s);
+    } else {
+        double center = law->mean[0], squares = sum_of_squares(b, law, n, sums);
         double rows = at_least(observed, FEWEST_OBSERVED), away = (y[0] - rows * center) / rows;
-        double squares = shift * shift * n + 2.0 * shift * scale * sums[law->features[0]]
-                         + scale * scale * sums[b->d + law->features[0]];
         squares += rows * (center * center - away * away) - 2.0 * center * y[0];
         variance = most_probable(b, rows, squares / law->variance, law->least, 1) * law->variance;
         y[0] = center + away;
@@ -154,6 +267,13 @@ static double law_log_prior(const batch *b, const law_block *law, const double *
     if (law->family == COUNT) {
         double rate = at_least(y[0], LEAST_RATE);
         return sum + PSEUDO_ROWS * (law->mean[0] * log(rate) - rate);
+    }
+    if (law->family == SIZED_COUNT) {
+        double rate = at_least(y[0], LEAST_RATE), s = size_of(rate, variance), ratio = log1p(rate / s);
+        sum += PSEUDO_ROWS * (law->mean[0] * (log(rate) - ratio) - s * ratio);
+        for (isize j = 0; j < law->n_own; j++)
+            sum += PSEUDO_ROWS * law->statistics[j] * sum_of_logs(law, s, j);
+        return sum;
     }
     return sum + log_prior_of(b, at_least(variance, 1e-300) / law->variance, 1);
 }

@@ -2,7 +2,7 @@
  *
  * The maps are those of mixture/gaussian.py and mixture/prior.py. They go block by block: a kind of
  * block has its own functions, one for each map (those of families are in families.h). A spread holds the variances of a component, then the
- * covariances of its pairs; sums of an EM step are (z, z², z_j z_k, 1).
+ * covariances of its pairs; sums of an EM step are (z, z², z_j z_k, t of families, 1).
  */
 typedef struct {
     isize width, first_pair; /* features of the block; where its pairs begin in a spread */
@@ -14,7 +14,7 @@ typedef struct {
 typedef struct law_block law_block;
 
 typedef struct {
-    isize k, r, d, n_pairs, n_single, n_blocks, widest, n_laws, widest_law;
+    isize k, r, d, n_pairs, n_single, n_blocks, widest, n_laws, widest_law, n_own;
     double scale, added_squares;
     const double *floor;
     const int64_t *single; /* features that are blocks of their own */
@@ -25,6 +25,9 @@ typedef struct {
 
 static isize n_spread(const batch *b) { return b->d + b->n_pairs; }
 
+/* Where statistics of families beside z and z² begin. */
+static isize first_own(const batch *b) { return b->d + n_spread(b); }
+
 /* Where the covariance of features i < j of a block is in a spread; the variance for i = j. */
 static isize place_of(const joined_block *block, isize i, isize j)
 {
@@ -34,7 +37,7 @@ static isize place_of(const joined_block *block, isize i, isize j)
 }
 
 /* Numbers that the functions of joined blocks and laws work on. */
-static isize matrix_space(const batch *b) { return 3 * b->widest * b->widest + b->widest + b->widest_law + 1; }
+static isize matrix_space(const batch *b) { return 3 * b->widest * b->widest + b->widest + b->widest_law + b->n_own + 1; }
 
 /* -- small matrices, row by row ------------------------------------------------------------------ */
 
@@ -270,7 +273,7 @@ static double joined_log_prior(const batch *b, const joined_block *block, const 
 /* Log-densities of mixture m, weights included, as linear functions of T(z); 0 where there are none. */
 static int coefficients_of(const batch *b, isize m, double *space, double *out)
 {
-    isize d = b->d, size = d + n_spread(b) + 1;
+    isize d = b->d, size = first_own(b) + b->n_own + 1;
     for (isize c = m * b->r; c < (m + 1) * b->r; c++, out += size) {
         const double *mean = b->means + c * d, *spread = b->spread + c * n_spread(b);
         double total = 0.0, constant = log(b->weights[c] > 1e-300 ? b->weights[c] : 1e-300);
@@ -290,7 +293,7 @@ static int coefficients_of(const batch *b, isize m, double *space, double *out)
 /* Parameters of mixture m from its sums of an EM step, (r, size). */
 static void m_step(batch *b, isize m, const double *sums, double *space)
 {
-    isize d = b->d, size = d + n_spread(b) + 1;
+    isize d = b->d, size = first_own(b) + b->n_own + 1;
     double all = 0.0;
     for (isize i = 0; i < b->r; i++)
         all += sums[i * size + size - 1];

@@ -257,8 +257,8 @@ static int em_run_all(em_run *run, isize n_steps, isize n_threads)
     return !t.failed;
 }
 
-/* The laws of a batch: family, width, whether cells may be missing, and at random, and features of each
- * in one array, and their numbers in another. Returns how many features they have, −1 and an error where
+/* The laws of a batch: family, width, whether cells may be missing, and at random, number of statistics t,
+ * head, and features of each in one array, and their numbers in another. Returns how many features they have, −1 and an error where
  * they do not fit. */
 static isize hold_laws(held *h, PyObject *objects[2], batch *b)
 {
@@ -268,16 +268,17 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     const int64_t *at = kinds->buf, *end = at + kinds->len / 8;
     isize n_features = 0, n_numbers = 0;
     int valid = 1;
-    for (b->n_laws = b->widest_law = 0; valid && at < end; b->n_laws++) {
-        valid = end - at > 4 && at[0] >= 0 && at[0] < N_FAMILIES && at[1] > 0 && at[1] <= end - at - 4
-                && at[1] <= b->d - n_features && (at[0] == LEVELS || at[1] == 1 + (at[2] != 0));
+    for (b->n_laws = b->widest_law = b->n_own = 0; valid && at < end; b->n_laws++) {
+        valid = end - at > 6 && at[0] >= 0 && at[0] < N_FAMILIES && at[1] > 0 && at[1] <= end - at - 6
+                && at[1] <= b->d - n_features && (at[0] == LEVELS || at[1] == 1 + (at[2] != 0))
+                && at[4] >= 0 && at[4] <= b->n_pairs - b->n_own && at[5] >= 0 && at[5] <= at[4];
         if (!valid)
             break;
         for (isize j = 0; j < at[1]; j++)
-            valid &= at[4 + j] >= 0 && at[4 + j] < b->d;
-        n_features += at[1], n_numbers += n_law_numbers(at[1]);
+            valid &= at[6 + j] >= 0 && at[6 + j] < b->d;
+        n_features += at[1], n_numbers += n_law_numbers(at[1], at[4], at[5]), b->n_own += at[4];
         b->widest_law = at[1] > b->widest_law ? at[1] : b->widest_law;
-        at += 4 + at[1];
+        at += 6 + at[1];
     }
     if (!valid) {
         PyErr_SetString(PyExc_ValueError, "laws do not fit the features");
@@ -291,12 +292,14 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     }
     const double *x = numbers->buf;
     at = kinds->buf;
-    for (isize i = 0; i < b->n_laws; i++) {
-        isize w = at[1];
-        b->laws[i] = (law_block){at[0], w, w - (at[2] != 0), at[2] != 0, at[3] != 0, at + 4,
-                                 x, x + w, x[2 * w], x[2 * w + 1], x[2 * w + 2], x + 2 * w + 3};
-        at += 4 + w, x += n_law_numbers(w);
+    for (isize i = 0, own = 0; i < b->n_laws; i++) {
+        isize w = at[1], n_own = at[4], head = at[5], n_nodes = n_nodes_of(n_own, head);
+        b->laws[i] = (law_block){at[0], w, w - (at[2] != 0), at[2] != 0, at[3] != 0, at + 6,
+                                 x, x + w, x[2 * w], x[2 * w + 1], x[2 * w + 2], x + 2 * w + 3,
+                                 own, n_own, head, n_nodes, x + 3 * w + 3, x + 3 * w + 3 + n_nodes};
+        at += 6 + w, x += n_law_numbers(w, n_own, head), own += n_own;
     }
+    b->n_pairs -= b->n_own; /* they came with the pairs */
     return n_features;
 }
 
@@ -351,7 +354,7 @@ static void needed_squares(const batch *b, row_source *rows, int64_t *squares)
     for (isize j = 0; j < b->d; j++)
         squares[j] = 1;
     for (isize i = 0; i < b->n_laws; i++)
-        for (isize j = b->laws[i].family == NUMBER; j < b->laws[i].width; j++)
+        for (isize j = b->laws[i].family >= NUMBER; j < b->laws[i].width; j++)
             squares[b->laws[i].features[j]] = 0;
     rows->n_squares = 0;
     for (isize j = 0; j < b->d; j++)

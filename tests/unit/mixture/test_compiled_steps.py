@@ -53,6 +53,11 @@ LAWS = {
     "counts with sizes": lambda: one_kind(
         Distribution((0,), SIZED.covering(9)), Distribution((1,), SIZED)
     ),
+    "counts with sizes, at random": lambda: one_kind(
+        Distribution((0, 1), SIZED, True),
+        Distribution((2,), YES_NO),
+        Distribution((3, 4), SIZED.covering(2), True),
+    ),
     "all": mixed_law,
     "all, at random": mixed_law,
     "counts, at random": lambda: one_kind(
