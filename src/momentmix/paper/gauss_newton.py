@@ -37,6 +37,7 @@ from momentmix._typing import Array
 from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract_gradient,
+    elementary_symmetric,
     power_sum,
 )
 
@@ -183,21 +184,9 @@ def leave_one_out(x: Array, degree: int) -> Array:
     >>> leave_one_out(np.array([2.0, 3.0, 5.0]), 2).tolist()
     [15.0, 10.0, 6.0]
     """
-    d = x.shape[-1]
-    if degree < 0:
-        return np.zeros_like(x)
-    before = np.zeros((d, degree + 1, *x.shape[:-1]), dtype=x.dtype)
-    before[0, 0] = 1.0
-    for i in range(1, d):
-        before[i] = before[i - 1]
-        before[i, 1:] += x[..., i - 1] * before[i - 1, :-1]
-    after = np.zeros_like(before[0])
-    after[0] = 1.0
-    result = np.empty_like(x)
-    for i in range(d - 1, -1, -1):
-        result[..., i] = np.einsum("s...,s...->...", before[i], after[::-1])
-        after[1:] += x[..., i] * after[:-1]
-    return result
+    without = np.repeat(x[..., None, :], x.shape[-1], axis=-2)
+    np.einsum("...aa->...a", without)[...] = 0.0  # row a: entry a left out
+    return np.asarray(elementary_symmetric(without, degree)[degree])
 
 
 def _pairs_out(z: Array, order: int) -> tuple[Array, Array, Array]:
