@@ -357,13 +357,13 @@ def solve_weights(
     if not (np.isfinite(lengths).all() and (lengths > 0).all()):
         return np.zeros(directions.shape[0]), np.inf
     directions /= (lengths ** (1.0 / order))[:, None]  # columns of norm one
-    gram = power_inner_products(directions, directions, order) / factorial(order)
     weights = start * lengths
     for _ in range(_PROJECTIONS):
         remainder = tensor.values - power_sum(directions, order, weights, n_threads)
         left = squares = float(np.linalg.norm(remainder)) ** 2
         if squares < (enough * size) ** 2:
             break
+        gram = power_inner_products(directions, directions, order) / factorial(order)
         inner = contract(remainder, directions.conj(), order, n_threads)
         try:
             step: Array = linalg.cho_solve(linalg.cho_factor(gram, check_finite=False), inner)

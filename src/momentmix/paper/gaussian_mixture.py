@@ -21,8 +21,8 @@ Differs from the paper:
   there, and a component of variance zero attracts no row. With ``variance_floor=0`` they stay as
   (solve-sigma) gives them, zeros included, which have no density.
 
-Data must not be centered: centering makes M_1 zero and the means linearly dependent. The error
-bound of the parameters (thm:gaussian approx) is measured by ``momentmix reproduce stability``.
+Data must not be centered: centering makes M_1 zero and the means linearly dependent. A test holds
+the parameters to their error bound (thm:gaussian approx).
 """
 
 from __future__ import annotations
