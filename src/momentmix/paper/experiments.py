@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from math import comb
 from time import perf_counter
@@ -16,8 +17,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.api import fit as fit_summary
+from momentmix.index_sets import monomials
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.decompose import decompose
 from momentmix.paper.gaussian_mixture import fit, raise_variances
@@ -93,13 +95,13 @@ def expected_relative_error(d: int, order: int) -> float:
 
 def law_of_section_6(
     rng: np.random.Generator, d: int, n_components: int, mean_scale: float = 1.0
-) -> DiagonalMixture:
+) -> Mixture:
     """Random mixture: weights uniform, normalized; means N(0, mean_scale²); σ_ij = |N(0, 1)|.
 
     The paper does not say how the means are drawn; N(0, I) is the choice here.
     """
     weights = rng.random(n_components)
-    return DiagonalMixture(
+    return Mixture.diagonal(
         weights / weights.sum(),
         mean_scale * rng.standard_normal((n_components, d)),
         rng.standard_normal((n_components, d)) ** 2,
@@ -157,3 +159,28 @@ def _em_from_one_start(rows: Float, n_components: int, rng: np.random.Generator)
         n_components, covariance_type="diag", init_params="k-means++", n_init=1, max_iter=100,
         reg_covar=1e-3, random_state=int(rng.integers(2**31)),
     ).fit(rows)  # fmt: skip
+
+
+@dataclass
+class ExactMoments:
+    """Exact moments of a mixture of Gaussians with diagonal covariances."""
+
+    mixture: Mixture
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self.mixture.n_columns
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """Σ_i ω_i μ_i^{⊗m} on Ω_m."""
+        # (C(d, m),)  incomplete_tensor, high-tensor-moment
+        m = self.mixture
+        return IncompleteSymmetricTensor.from_factors(m.means, order, m.weights)
+
+    def squared_moments(self, feature: int, order: int) -> Float:
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        m, others = self.mixture, np.arange(self.n_features) != feature
+        second = m.weights * (m.means[:, feature] ** 2 + m.variances[:, feature])
+        # (C(d−1, order),)  moment-structure
+        return np.asarray(monomials(m.means[:, others].T, order)[-1] @ second)
