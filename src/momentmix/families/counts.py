@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,8 +31,6 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
-    moments_of_cumulants,
     named,
 )
 from momentmix.wording import short_repr
@@ -162,21 +161,23 @@ class CountFamily(Family):
         curvature[:, 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
         return slope, curvature
 
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """Sums over counts."""
-        counts, weights = self.quadrature(0, mean, variance, 0)
-        z = (counts - units[0]) / units[1]
-        return np.stack([(weights * z**e).sum(axis=1) for e in exponents[:, 0]])
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
+        """From central moments, which are sums over counts; slopes by differences."""
+        rates, step = self.rates(mean), _STEP * (self.rates(mean) - self.least)
+        found = [self._cumulants_of(rates + x, highest) for x in (0.0, step, -step)]
+        slopes = np.zeros((highest, 2, len(mean)))
+        slopes[:, 0] = (found[1] - found[2]) / (2 * step)
+        return found[0], slopes
 
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """E z^e ∂ log p / ∂λ, as sums over counts."""
-        counts, weights = self.quadrature(0, mean, variance, 0)
-        z, rates = (counts - units[0]) / units[1], self.rates(mean)[:, None]
-        weights = weights * (counts - rates) / self.variance_of(rates)
-        table = np.zeros((len(exponents), 2, len(mean)))
-        for place, e in enumerate(exponents[:, 0]):
-            table[place, 0] = (weights * z**e).sum(axis=1)
-        return table
+    def _cumulants_of(self, rates: Float, highest: int) -> Float:
+        counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
+        away = counts - rates[:, None]
+        central = [(weights * away**n).sum(axis=1) for n in range(highest + 1)]
+        found = [rates]
+        for n in range(2, highest + 1):
+            known = (comb(n - 1, k - 1) * found[k - 1] * central[n - k] for k in range(2, n - 1))
+            found.append(central[n] - sum(known))
+        return np.array(found)
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers up to `highest_power`, as the certificate tests them."""
@@ -289,19 +290,10 @@ class Poisson(CountFamily):
         rates = self.rates(mean)
         return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
 
-    def _powers(self, mean: Float, exponents: Int, units: Units) -> tuple[Float, Float]:
-        highest, (shift, scale) = int(exponents.max(initial=0)), units
-        powers = scale ** -np.arange(1.0, highest + 1)[:, None]
-        cumulants, slopes = powers * self.rates(mean), np.zeros((highest, 2, len(mean)))
-        cumulants[:1] -= shift / scale
-        slopes[:, 0] = powers
-        return moments_of_cumulants(cumulants, slopes, highest)
-
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return self._powers(mean, exponents, units)[0][exponents[:, 0]]
-
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return self._powers(mean, exponents, units)[1][exponents[:, 0]]
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
+        slopes = np.zeros((highest, 2, len(mean)))
+        slopes[:, 0] = 1.0
+        return np.tile(self.rates(mean), (highest, 1)), slopes
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)

@@ -268,13 +268,31 @@ class Family(ABC):
     ) -> tuple[Float, Float]:
         """Slope of `log_prior` by (E y, Var y), (r, 2k), and its curvature, (r, 2k, 2k)."""
 
-    @abstractmethod
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
+        """Cumulants 1 … n of y, (n, r), and slopes by (E y, Var y), (n, 2, r); n ≤ `highest`.
+
+        Those beyond n are 0. Needed where k = 1 and `moments` and `slopes` are not given.
+        """
+        raise NotImplementedError
+
+    def _powers(
+        self, mean: Float, variance: Float, exponents: Int, units: Units
+    ) -> tuple[Float, Float]:
+        """E z^n for n = 0, 1, …, (n, r), and slopes (n, 2, r)."""
+        highest, (shift, scale) = int(exponents.max(initial=0)), units
+        cumulants, slopes = self.cumulants(mean, variance, max(highest, 1))
+        powers = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None]
+        cumulants = powers * cumulants
+        cumulants[0] -= shift / scale
+        return moments_of_cumulants(cumulants, powers[:, None] * slopes, highest)
+
     def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e for exponents (n, k), of shape (n, r)."""
+        return self._powers(mean, variance, exponents, units)[0][exponents[:, 0]]
 
-    @abstractmethod
     def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """Derivatives of `moments` by (E y, Var y), of shape (n, 2k, r)."""
+        return self._powers(mean, variance, exponents, units)[1][exponents[:, 0]]
 
     def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Array, Float, Int
+from momentmix._typing import Array, Float
 from momentmix.errors import InputError
 from momentmix.families.block import Block, with_unknown
 from momentmix.families.column import Column
@@ -18,8 +18,6 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
-    moments_of_cumulants,
 )
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.wording import option
@@ -78,20 +76,9 @@ class Gaussian(Family):
         curvature[:, 1, 1] = prior.curvature(ratio, 1.0) / v**2
         return slope, curvature
 
-    def _powers(
-        self, mean: Float, variance: Float, exponents: Int, units: Units
-    ) -> tuple[Float, Float]:
-        shift, scale = units
-        cumulants = np.stack([(mean[:, 0] - shift) / scale, variance[:, 0] / scale**2])
-        slopes = np.zeros((2, 2, len(mean)))
-        slopes[0, 0], slopes[1, 1] = 1 / scale, 1 / scale**2
-        return moments_of_cumulants(cumulants, slopes, int(exponents.max(initial=0)))
-
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return self._powers(mean, variance, exponents, units)[0][exponents[:, 0]]
-
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return self._powers(mean, variance, exponents, units)[1][exponents[:, 0]]
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
+        slopes = np.broadcast_to(np.eye(2)[:, :, None], (2, 2, len(mean)))
+        return np.stack([mean[:, 0], variance[:, 0]]), slopes
 
     def quadrature(
         self, place: int, mean: Float, variance: Float, degree: int

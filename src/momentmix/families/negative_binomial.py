@@ -26,7 +26,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock
@@ -38,8 +38,6 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
-    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -163,27 +161,16 @@ class NegativeBinomial(CountFamily):
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def _powers(
-        self, mean: Float, variance: Float, exponents: Int, units: Units
-    ) -> tuple[Float, Float]:
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
         """No bound of θ: cumulants are polynomials in it."""
-        highest, rates, (shift, scale) = int(exponents.max(initial=0)), self.rates(mean), units
+        rates = self.rates(mean)
         ratio = variance[:, 0] / rates  # 1 + θ
-        cumulants, slopes = np.empty((highest, len(mean))), np.empty((highest, 2, len(mean)))
+        found, slopes = np.empty((highest, len(mean))), np.empty((highest, 2, len(mean)))
         for n, (q, by_excess) in enumerate(_cumulants(highest)):
             value, slope = q(ratio - 1.0), by_excess(ratio - 1.0)
-            cumulants[n] = rates * value
+            found[n] = rates * value
             slopes[n] = value - ratio * slope, slope
-        powers = scale ** -np.arange(1.0, highest + 1)
-        cumulants *= powers[:, None]
-        cumulants[:1] -= shift / scale
-        return moments_of_cumulants(cumulants, slopes * powers[:, None, None], highest)
-
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return self._powers(mean, variance, exponents, units)[0][exponents[:, 0]]
-
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return self._powers(mean, variance, exponents, units)[1][exponents[:, 0]]
+        return found, slopes
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         rates, sizes = self._rates_and_sizes(mean, variance)
@@ -365,7 +352,7 @@ def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
         slope = first + n * (rates - logs)
         curvature = np.minimum(second - n * (logs - rates * s / (s + rates)), -1e-300)
         x = np.clip(x + np.clip(-slope / curvature, -_SPACING, _SPACING), log(LEAST_SIZE), most)
-    return np.exp(x)
+    return np.asarray(np.exp(x))
 
 
 @lru_cache(maxsize=1024)

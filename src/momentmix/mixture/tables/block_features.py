@@ -190,13 +190,6 @@ def selected(blocks: Sequence[Block], numbers: Int) -> tuple[Block, ...]:
     return tuple(sorted(found, key=lambda block: block.columns))
 
 
-def complete_schema(columns: Sequence[Column]) -> Schema:
-    """The schema of columns without missing cells, whose features are the values themselves."""
-    return Schema(
-        tuple(replace(column, has_missing=False, center=0.0, transform="") for column in columns)
-    )
-
-
 def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:
     """The schema with other names of its columns, or none."""
     own = [None] * schema.n_columns if names is None else names
