@@ -129,10 +129,6 @@ class Block(ABC):
         """The block with checked numbers."""
         return self
 
-    def with_floor(self, floors: Float) -> Self:
-        """The block with variances of at least these, (k,), where they are parameters."""
-        return self
-
     def given(self, known: dict[int, Any]) -> Self:
         """The other columns of the block, given cells by the numbers of their columns."""
         return self

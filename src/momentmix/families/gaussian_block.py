@@ -202,27 +202,6 @@ class GaussianBlock(Block):
         kept = None if k > 1 and (seen == 1).all() else seen
         return replace(block, means=means, covariances=covariances, seen=kept)
 
-    def with_floor(self, floors: Float) -> GaussianBlock:
-        """No column, and no combination of columns, varies less than these variances, (k,).
-
-        As independent columns of the least variances would.
-        """
-        if len(floors) == 1:
-            return replace(self, covariances=np.maximum(self.covariances, floors[0]))
-        if (floors <= 0).any():
-            raise InputError(
-                "the floor must be positive in joined columns; the least is "
-                f"{floors.min():.4g}. Give a small part of each column's variance."
-            )
-        unit = np.sqrt(floors)
-        values, vectors = np.linalg.eigh(self.known.covariances / np.outer(unit, unit))
-        half = unit[:, None] * vectors * np.sqrt(np.maximum(values, 1.0))[..., None, :]
-        raised = half @ half.swapaxes(-1, -2)
-        is_low = values.min(axis=-1)[:, None, None] < 1.0
-        is_low = is_low & ~np.isnan(self.covariances)
-        symmetric = 0.5 * (raised + raised.swapaxes(-1, -2))
-        return replace(self, covariances=np.where(is_low, symmetric, self.covariances))
-
     # -- some columns given others ----------------------------------------------------------------
 
     def _regression(self, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
@@ -239,7 +218,7 @@ class GaussianBlock(Block):
             listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
             raise InputError(
                 f"covariances of the joined columns {listed} are singular in a component, so it "
-                "has no density there; use with_variance_floor()."
+                "has no density there; add a small part of each column's variance to the diagonal."
             ) from None
         # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
         slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])

@@ -47,7 +47,6 @@ from momentmix.mixture.tables.block_features import (
     renamed,
     schema_of,
     selected,
-    with_floor,
 )
 from momentmix.tables.encoding import Encoded, Unseen
 from momentmix.tables.names import check_feature_names
@@ -462,15 +461,6 @@ class Mixture:
         order = match_components(self, other)
         blocks = tuple(block.chosen(order) for block in other.blocks)
         return other._of_same_columns(other.weights[order], blocks)
-
-    def with_variance_floor(self, floor: ArrayLike) -> Mixture:
-        """The same mixture with every variance at least `floor` (a number or one per column).
-
-        In a block of several columns no combination of them varies less than it would with
-        independent columns of these variances; the floor must be positive there. Only Gaussian
-        columns have variances of their own.
-        """
-        return self._of_same_columns(self.weights, with_floor(self.blocks, floor))
 
     def with_background(self, background: Mixture | None, weight: float) -> Mixture:
         """The same groups beside a background, which takes a share of the rows.

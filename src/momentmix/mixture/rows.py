@@ -68,14 +68,14 @@ class RowDensity:
             feature = ascii(self.schema.feature_names[j]) if named else j
             raise InputError(
                 f"component {i} has variance 0 in feature {feature}, so it has no density there; "
-                "use with_variance_floor()."
+                "add a small part of the column's variance to it."
             )
         try:
             return Density.of_mixture(p, self.n_groups)
         except np.linalg.LinAlgError:
             raise InputError(
                 "a component has singular covariances of joined columns, so it has no density; "
-                "use with_variance_floor()."
+                "add a small part of each column's variance to the diagonal."
             ) from None
 
     def map_rows(self, rows: Any, reduce: Reduction, unseen: Unseen = "error") -> Any:

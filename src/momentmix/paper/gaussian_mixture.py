@@ -169,7 +169,8 @@ def raise_variances(mixture: Mixture, summary: MomentSummary, floor: float) -> M
     within = np.where(within > 0, within, summary.variance)
     spread = np.where(summary.variance > 0, summary.variance, summary.mean**2)
     least = np.maximum(VARIANCE_FLOOR * spread, np.finfo(float).tiny)  # of constant columns too
-    return mixture.with_variance_floor(np.maximum(floor * within, least))
+    variances = np.maximum(mixture.variances, np.maximum(floor * within, least))
+    return Mixture.diagonal(mixture.weights, mixture.means, variances, mixture.feature_names)
 
 
 def _check_summary(summary: MomentSummary, order: int) -> None:

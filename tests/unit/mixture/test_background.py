@@ -79,7 +79,6 @@ def test_parts_of_a_mixture_keep_it_and_conditions_are_those_of_the_groups():
     np.testing.assert_allclose(part.log_prob(rows[:, [2, 0]]), PLAIN.log_prob(known))
     for own in (
         PLAIN.align(PLAIN),
-        PLAIN.with_variance_floor(1e-9),
         PLAIN.with_feature_names(None),
     ):
         np.testing.assert_array_equal(own.predict_proba(rows), PLAIN.predict_proba(rows))

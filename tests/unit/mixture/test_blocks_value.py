@@ -176,29 +176,10 @@ def test_singular_covariances_have_draws_but_no_density():
     copies = mm.Mixture([1.0], [[0.0, 0.0]], [[[1.0, 1.0], [1.0, 1.0]]])
     rows, _ = copies.sample(10, random_state=0)
     np.testing.assert_allclose(rows[:, 0], rows[:, 1])
-    with pytest.raises(InputError, match=r"singular covariances.*with_variance_floor"):
+    with pytest.raises(InputError, match=r"singular covariances.*to the diagonal"):
         copies.log_prob(rows)
-    with pytest.raises(InputError, match=r"joined columns 0, 1 are singular.*with_variance_floor"):
+    with pytest.raises(InputError, match=r"joined columns 0, 1 are singular.*to the diagonal"):
         copies.condition({0: 1.0})
-    raised = copies.with_variance_floor(0.01)
-    values = np.linalg.eigvalsh(raised.covariances[0])
-    np.testing.assert_allclose(values, [0.01, 2.0])
-    assert np.isfinite(raised.log_prob(rows)).all()
-    with pytest.raises(
-        InputError, match="floor must be positive in joined columns; the least is 0"
-    ):
-        copies.with_variance_floor([0.0, 1.0])
-
-
-def test_a_floor_holds_in_units_of_each_column(mixture):
-    floor = np.array([1e-6, 0.5, 1.0, 2.0, 3.0, 1e-6])
-    raised = mixture.with_variance_floor(floor)
-    assert (raised.variances >= floor * (1 - 1e-12)).all()
-    relative = raised.covariances / np.sqrt(np.outer(floor, floor))
-    assert (np.linalg.eigvalsh(relative) > 1 - 1e-9).all()
-    np.testing.assert_array_equal(
-        mixture.with_variance_floor(1e-9).covariances, mixture.covariances
-    )
 
 
 def test_densities_do_not_depend_on_the_units(mixture):

@@ -17,10 +17,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import real_array
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block, unknown_columns
 from momentmix.families.column import Column
@@ -195,16 +193,6 @@ def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:
     own = [None] * schema.n_columns if names is None else names
     pairs = zip(schema.columns, own, strict=True)
     return Schema(tuple(replace(column, name=name) for column, name in pairs))
-
-
-def with_floor(blocks: Sequence[Block], floor: ArrayLike) -> tuple[Block, ...]:
-    """The blocks with variances of Gaussian columns of at least `floor`, one or one a column."""
-    n_columns = sum(len(block.columns) for block in blocks)
-    floors = real_array("floor", floor)
-    if floors.ndim and floors.shape != (n_columns,):
-        raise InputError(f"floor must be a number, or {n_columns} numbers, one for each column.")
-    floors = np.broadcast_to(floors, (n_columns,))
-    return tuple(block.with_floor(floors[list(block.columns)]) for block in blocks)
 
 
 # -- all columns --------------------------------------------------------------------------------

@@ -94,7 +94,7 @@ def test_other_names(mixture):
     assert mixture.feature_names == NAMES
 
 
-def test_floors_of_gaussian_columns():
+def test_singular_columns_have_no_density():
     blocks = [
         GaussianBlock.of([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
         PoissonBlock([1.0, 2.0, 3.0]),
@@ -104,13 +104,6 @@ def test_floors_of_gaussian_columns():
     assert not mixture.has_density
     with pytest.raises(InputError, match="singular"):
         mixture.log_prob([[1.0, 2.0, 0.0, 0.0]])
-    raised = mixture.with_variance_floor([0.5, 9.0, 0.5, 0.5])
-    np.testing.assert_allclose(raised.variances[:, 0], [0.5, 4.0, np.nan])
-    np.testing.assert_array_equal(raised.variances[:, 1], [1.0, 2.0, 3.0])
-    assert np.linalg.eigvalsh(raised.covariances[0][2:, 2:])[0] == pytest.approx(0.5)
-    assert raised.has_density
-    with pytest.raises(InputError, match="floor must be a number, or 4 numbers"):
-        mixture.with_variance_floor([1.0, 2.0])
 
 
 def test_components_are_matched_by_features(mixture):

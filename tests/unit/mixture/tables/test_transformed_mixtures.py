@@ -115,8 +115,6 @@ def test_parts_keep_their_transforms():
     assert [column.transform for column in part.columns] == ["log1p", "", "log"]
     assert part.blocks[0].transforms == ("log1p", "log")
     assert part.select(["d"]).schema is None
-    floored = mixture.with_variance_floor(0.5)
-    assert floored.schema == mixture.schema
     assert mixture.with_feature_names(list("wxyz")).columns[0].transform == "log"
 
 
