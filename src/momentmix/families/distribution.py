@@ -527,20 +527,6 @@ class Distribution:
         never = self.at_zero(means, variances, counts)[:, 1]
         return never, self._by_features(value, slopes), errors[:, free]
 
-    def probability_observed(self, means: Float, variances: Float) -> Float | None:
-        """Probability of being observed, (r,); None where it is no part of the model."""
-        if not self.has_missing or self.at_random:
-            return None
-        return self.value_of(means, variances).observed
-
-    def without_observed(
-        self, means: Float, variances: Float, which: NDArray[np.bool_]
-    ) -> tuple[Float, Float]:
-        """Means and variances where some components, (r,), never see the cell."""
-        value = self.value_of(means, variances)
-        q = np.where(which, LEAST_PROBABILITY, value.observed)
-        return self.features_of(value._replace(observed=q))
-
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
         """Means and variances where those of numbers are so many times as large, (r,)."""
         value = self.value_of(means, variances)

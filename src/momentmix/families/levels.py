@@ -226,7 +226,7 @@ class _Levels(Family):
         curvature[:, np.arange(k), np.arange(k)] += (shares / p)[:, 1:]
         return slope, curvature
 
-    def _powers(self, exponents: Int, units: Units) -> Float:
+    def _at_levels(self, exponents: Int, units: Units) -> Float:
         """z^e at each level, (n, K), feature by feature: n·K² numbers would be too many."""
         shift, scale = units
         table = np.ones((len(exponents), len(shift) + 1))
@@ -238,15 +238,15 @@ class _Levels(Family):
         return table
 
     def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return np.asarray(self._powers(exponents, units) @ self.probabilities(mean).T)
+        return np.asarray(self._at_levels(exponents, units) @ self.probabilities(mean).T)
 
     def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """At each level: no other exponents are needed."""
-        powers = self._powers(exponents, units)
+        powers = self._at_levels(exponents, units)
         return np.asarray((powers * self.probabilities(mean)[:, None, :]) @ powers.T)
 
     def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        powers, (r, k) = self._powers(exponents, units), mean.shape
+        powers, (r, k) = self._at_levels(exponents, units), mean.shape
         table = np.zeros((len(exponents), 2 * k, r))
         table[:, :k] = (powers[:, 1:] - powers[:, :1])[:, :, None]
         return table

@@ -22,6 +22,7 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.distribution import Distribution
+from momentmix.families.family import LEAST_PROBABILITY
 from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, spread_of
 from momentmix.tables.names import column_label
 from momentmix.wording import short_repr
@@ -204,20 +205,20 @@ class Parameters:
 
     def never_seen(self, n_rows: float) -> list[NDArray[np.bool_]]:
         """For each law, which components see its cell in less than one of so many rows, (r,)."""
-        found = []
-        for law in self.blocks.laws:
-            q, none = law.probability_observed(*self.of_law(law)), np.zeros(self.n_components, bool)
-            found.append(none if q is None else np.asarray(n_rows * self.weights * q < 1.0))
-        return found
+        return [
+            (n_rows * self.weights * law.value_of(*self.of_law(law)).observed < 1.0)
+            & (law.has_missing and not law.at_random)
+            for law in self.blocks.laws
+        ]
 
     def without_seen(self, n_rows: float) -> Parameters:
         """The same where such components never see the cell: only the prior has seen it."""
         means, variances = self.means.copy(), self.variances.copy()
         for law, which in zip(self.blocks.laws, self.never_seen(n_rows), strict=True):
             if which.any():
-                own = list(law.features)
-                moved = law.without_observed(means[:, own], variances[:, own], which)
-                means[:, own], variances[:, own] = moved
+                own, value = list(law.features), law.value_of(*self.of_law(law))
+                q = np.where(which, LEAST_PROBABILITY, value.observed)
+                means[:, own], variances[:, own] = law.features_of(value._replace(observed=q))
         return replace(self, means=means, variances=variances)
 
     def normalized(self) -> Parameters:
