@@ -40,9 +40,10 @@ def use_the_library():
     mm.summarize(rows, 3).forget(rows[:5])
     table = {f"x{j}": rows[:, j] for j in range(3)}
     table["count"], table["level"] = rng.poisson(3.0, 80), rng.choice(["a", "b", "c"], 80)
-    for name in ("number", "times"):
+    for name in ("number", "times", "sized"):
         table[name] = np.where(rng.random(80) < 0.3, np.nan, rng.poisson(5.0, 80))
     families = {"count": "poisson", "times": "poisson", "number": "gaussian"}
+    families["sized"] = "negative_binomial"
     mm.fit(table, 2, families=families, missing="model", random_state=0)
     mixture = mm.fit(rows, 2, blocks=[[0, 1]], random_state=0).mixture
     for method in (mixture.predict, mixture.predict_proba, mixture.log_prob):

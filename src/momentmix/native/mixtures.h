@@ -271,7 +271,8 @@ static isize hold_laws(held *h, PyObject *objects[2], batch *b)
     for (b->n_laws = b->widest_law = b->n_own = 0; valid && at < end; b->n_laws++) {
         valid = end - at > 6 && at[0] >= 0 && at[0] < N_FAMILIES && at[1] > 0 && at[1] <= end - at - 6
                 && at[1] <= b->d - n_features && (at[0] == LEVELS || at[1] == 1 + (at[2] != 0))
-                && at[4] >= 0 && at[4] <= b->n_pairs - b->n_own && at[5] >= 0 && at[5] <= at[4];
+                && at[4] >= 0 && at[4] <= b->n_pairs - b->n_own && at[5] <= at[4]
+                && (at[4] ? at[0] == SIZED_COUNT && at[5] > 0 : at[5] == 0);
         if (!valid)
             break;
         for (isize j = 0; j < at[1]; j++)
