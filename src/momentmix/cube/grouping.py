@@ -18,14 +18,15 @@ from momentmix.parallel import begin, usable_cores
 from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
     OpenShard,
+    RowFrame,
     add_digits,
     block_extremes,
     block_rows,
     digits_needed,
+    frame_of,
 )
 from momentmix.summary.digits import QUANTUM_BITS, from_places
 from momentmix.summary.file import pack
-from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summary import MomentSummary
@@ -86,7 +87,7 @@ class GroupedShard:
         self.state, self._n_threads = empty._state, empty._n_threads
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
-        self.block_rows = block_rows(self.state.layout, 0)
+        self.block_rows = block_rows(self.state.layout)
         self.frame: RowFrame | None = None  # of all groups, from the first rows
         self.few: dict[int, list[Float]] = {}  # rows of groups that have less than a block
         self.open: dict[int, OpenShard] = {}
@@ -158,8 +159,7 @@ class GroupedShard:
         assert self.frame is not None
         layout, ends, n_rows = self.state.layout, block_extremes(blocks), blocks.shape[1]
         values = host_executor(layout).sums(blocks, None, self.frame.units)
-        means = np.abs(values[:, 1 : layout.n_features + 1])
-        fits = self.frame.fits(ends).all(axis=1) & (means <= FAR * n_rows).all(axis=1)
+        fits = self.frame.fits(ends).all(axis=1)
         near = values[fits]
         places = np.zeros((digits_needed(float(np.abs(near).max(initial=1.0))), near.size))
         add_digits(near.reshape(1, -1), places)

@@ -154,7 +154,7 @@ def with_rows(
                 shard_ids=(digest.hex(),),
             )
         shard = OpenShard(closed.layout, digest, row_schema_of(closed))
-    elif shard.n_waiting + len(rows) >= shard.block_size:  # completes a block
+    else:
         shard = shard.clone()
     names = names if update.names is None else tuple(update.names)
     n_threads = threads_for(shard, len(rows), n_threads)
