@@ -8,6 +8,7 @@ sequence of its rows alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -172,7 +173,7 @@ class GroupedShard:
                 j = next(rest)
                 own = np.ascontiguousarray(digits[: tops[j] + 1, j])
                 sums = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1], True, {})
+                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1])
                 yield as_shard(totals, schema, bytes(16))
             else:
                 shard = self._new_shard()
@@ -181,7 +182,6 @@ class GroupedShard:
 
     def _packed(self, number: int, totals: Totals) -> tuple[int, int, str, bytes]:
         """The summary of a group; its shard is named by place, key and contents."""
-        names = self.state.names
-        digest = shard_digest(f"{self.name(number)} {contents_of(totals, names)}")
-        totals = renamed(totals, {bytes(16): digest})
-        return number, totals.n_rows, digest.hex(), pack(totals, names)
+        totals = replace(totals, names=self.state.closed.names)
+        digest = shard_digest(f"{self.name(number)} {contents_of(totals)}")
+        return number, totals.n_rows, digest.hex(), pack(renamed(totals, digest))

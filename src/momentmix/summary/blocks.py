@@ -23,7 +23,6 @@ the mean. The quantum of 2^−96 units adds nothing visible: of a sixth power of
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from copy import copy
 from itertools import pairwise
 from math import frexp
@@ -41,13 +40,11 @@ from momentmix.summary.digits import (
     DIGIT_BITS,
     QUANTUM_BITS,
     Frame,
-    Masks,
+    FramedSums,
     from_places,
     integers,
-    join,
-    reframed,
     rounder,
-    summed,
+    total,
     trimmed,
 )
 from momentmix.summary.kernels.array_sums import Units
@@ -160,24 +157,6 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
 
 
 # -- float64 sums → exact sums -----------------------------------------------------------------
-
-
-class FramedSums(NamedTuple):
-    """Exact sums in a frame, and Σ w² in quanta."""
-
-    frame: Frame
-    digits: Int
-    weight_squares: int
-
-
-def total(layout: Layout, parts: Iterable[FramedSums], masks: Masks = ()) -> FramedSums:
-    """The sum of sums in the join of their frames: exact, whatever their order."""
-    parts, by_frame = list(parts), dict[Frame, list[Int]]()
-    for part in parts:  # parts of one frame move once
-        by_frame.setdefault(part.frame, []).append(part.digits)
-    frame = join(by_frame)
-    moved = [reframed(layout, summed(alike), old, frame, masks) for old, alike in by_frame.items()]
-    return FramedSums(frame, summed(moved), sum(part.weight_squares for part in parts))
 
 
 class BlockSums:

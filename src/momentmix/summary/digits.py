@@ -238,6 +238,24 @@ def of_features(layout: Layout, digits: Int, new: Layout, numbers: Sequence[int]
     return carried(digits[:, places(layout, features, degrees)])
 
 
+class FramedSums(NamedTuple):
+    """Exact sums in a frame, and Σ w² in quanta."""
+
+    frame: Frame
+    digits: Int
+    weight_squares: int
+
+
+def total(layout: Layout, parts: Iterable[FramedSums], masks: Masks = ()) -> FramedSums:
+    """The sum of sums in the join of their frames: exact, whatever their order."""
+    parts, by_frame = list(parts), dict[Frame, list[Int]]()
+    for part in parts:  # parts of one frame move once
+        by_frame.setdefault(part.frame, []).append(part.digits)
+    frame = join(by_frame)
+    moved = [reframed(layout, summed(alike), old, frame, masks) for old, alike in by_frame.items()]
+    return FramedSums(frame, summed(moved), sum(part.weight_squares for part in parts))
+
+
 # -- float64 sums → digits ---------------------------------------------------------------------
 
 

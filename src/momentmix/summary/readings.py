@@ -88,6 +88,15 @@ class Moments:
         return len(self.squared) - 1
 
 
+def mean(totals: Totals) -> Float:
+    """Mean of each feature, correctly rounded."""
+    means, weight, reading = list[float](), totals.weight, totals.reading
+    for e, k, s in zip(*reading.frame, reading.low_sums[0], strict=True):
+        sums, bits = k * weight + s, e or 0  # a quotient of integers is rounded once
+        means.append((sums << bits) / weight if bits > 0 else sums / (weight << -bits))
+    return np.array(means)
+
+
 def deviation(totals: Totals) -> Float:
     """Standard deviation of each feature (divisor Σw); at least 0."""
     weight, values = totals.weight, []
@@ -127,10 +136,10 @@ def _target(
 ) -> tuple[Float, Float]:
     """Return the wanted origin and unit; by default mean and standard deviation."""
     d = totals.layout.n_features
-    center = totals.reading.mean if shift is None else _vector("shift", shift, d)
+    center = mean(totals) if shift is None else _vector("shift", shift, d)
     if scale is None:
         # The unit of a constant is its size, so that its standardized moments vanish in proportion.
-        spread, size = deviation(totals), np.abs(totals.reading.mean)
+        spread, size = deviation(totals), np.abs(mean(totals))
         return center, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():

@@ -24,21 +24,17 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
+from momentmix.arrays import to_numpy
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.parallel import one_at_a_time
 from momentmix.summary import adding
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
+from momentmix.summary.blocks import OpenShard
 from momentmix.summary.column_facts import summary_html
 from momentmix.summary.layout import Layout, known
-from momentmix.summary.state import (
-    State,
-    checked_rows,
-    checked_update,
-    shard_digest,
-    with_rows,
-)
+from momentmix.summary.state import State, checked_rows, shard_digest, threads_for, with_rows
 from momentmix.summary.totals import Totals
 from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
@@ -124,7 +120,7 @@ class MomentSummary(SummaryView):
             names = schema.column_names
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
         next_id = None if shard_id is None else shard_digest(shard_id)
-        self._begin(State(algebra.empty(layout, schema), None, next_id, names), n_threads)
+        self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
@@ -167,9 +163,9 @@ class MomentSummary(SummaryView):
         digest = None if shard_id is None else shard_digest(shard_id)
         state = self._state
         if state.open is not None and digest not in (None, state.open.shard_id):
-            state = state._replace(closed=self._totals(state), open=None)
-        update = checked_update(rows, sample_weight, state)
-        self._state = with_rows(state, update, digest, self._n_threads)
+            state = State(self._totals(state))
+        new = checked_rows(rows, sample_weight, state)
+        self._state = with_rows(state, new, digest, self._n_threads)
         return self
 
     @one_at_a_time
@@ -182,73 +178,54 @@ class MomentSummary(SummaryView):
         shard that was there is subtracted only where the same rows were forgotten from it, too.
         """
         totals = self._totals()
-        closed = State(totals, names=self._state.names)
-        array, weights, _ = checked_rows(rows, sample_weight, closed)
+        state = State(totals)
+        gone, weights, _ = checked_rows(rows, sample_weight, state)
+        gone = to_numpy(gone)
         if totals.n_rows:
-            adding.check_inside(array, totals, self.feature_names)
-        lost = MomentSummary(
-            self.n_features,
-            self.order,
-            squared_order=self.squared_order,
-            memory_budget=2 * self.cost.memory_bytes,
-            n_threads=self._n_threads,
-        ).update(array, weights)
-        gone = lost._totals()
-        if closed.row_schema is not None:
-            gone = algebra.encoded(gone, closed.row_schema)
-        self._state = closed._replace(closed=adding.forget(totals, gone))
+            adding.check_inside(gone, totals)
+        shard = OpenShard(totals.layout, bytes(16), state.row_schema)
+        shard.update(gone, weights, threads_for(shard, len(gone), self._n_threads))
+        self._state = State(adding.forget(totals, algebra.closed(shard)))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
 
-    def _derived(self, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        summary = MomentSummary.__new__(MomentSummary)
-        return summary._begin(State(totals, names=names), self._n_threads)
+    def _derived(self, totals: Totals) -> MomentSummary:
+        return MomentSummary.__new__(MomentSummary)._begin(State(totals), self._n_threads)
 
-    def _operand(self, other: Any, state: State) -> tuple[Totals, tuple[str, ...] | None]:
-        """The sums of a summary that can be combined with this one, and the common names."""
+    def check_alike(self, other: MomentSummary) -> None:
+        """Raise unless both have the same columns and orders, so that they can be combined."""
         if not isinstance(other, MomentSummary):
             raise InputTypeError(
                 f"a summary can be combined with another MomentSummary only; got "
                 f"{type(other).__name__}. Use update() for rows."
             )
-        theirs = other._state
-        schemas = state.schema, theirs.schema
-        names = adding.check_alike(self._layout, other._layout, state.names, theirs.names, schemas)
-        return other._totals(theirs), names
-
-    def check_alike(self, other: MomentSummary) -> None:
-        """Raise unless both have the same columns and orders, so that they can be combined."""
-        self._operand(other, self._state)
+        adding.check_alike(self._totals(), other._totals())
 
     def __add__(self, other: Any) -> MomentSummary:
-        state = self._state
-        part, names = self._operand(other, state)
-        whole = self._totals(state)
+        self.check_alike(other)
+        whole, part = self._totals(), other._totals()
         adding.check_disjoint(whole.shards, part.shards)
-        return self._derived(adding.combine(whole, part), names)
+        return self._derived(adding.combine(whole, part))
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
-            return self._derived(self._totals(), self._state.names)
+            return self._derived(self._totals())
         return self.__add__(other)
 
     def __iadd__(self, other: Any) -> MomentSummary:
         """Add the shards of another summary to the closed ones; an open shard stays open."""
         # Reading takes no lock: a += b and b += a in two threads do not block each other.
         with self._lock:
-            state = self._state
-            part, names = self._operand(other, state)
-            adding.check_disjoint(state.shards, part.shards)
-            closed = adding.combine(state.closed, part)
-            self._state = state._replace(closed=closed, names=names)
+            self.check_alike(other)
+            part = other._totals()
+            adding.check_disjoint(self._state.shards, part.shards)
+            self._state = self._state._replace(closed=adding.combine(self._state.closed, part))
         return self
 
     def __sub__(self, other: Any) -> MomentSummary:
-        state = self._state
-        part, names = self._operand(other, state)
-        whole = self._totals(state)
-        return self._derived(adding.subtract(whole, part), names)
+        self.check_alike(other)
+        return self._derived(adding.subtract(self._totals(), other._totals()))
 
     def __eq__(self, other: object) -> bool:
         """Whether shards, counts and all sums agree exactly, in whatever units.
@@ -257,16 +234,12 @@ class MomentSummary(SummaryView):
         """
         if not isinstance(other, MomentSummary):
             return NotImplemented
-        left, right = self._state, other._state
-        same_names = left.names == right.names
-        return same_names and adding.same(self._totals(left), other._totals(right))
+        return adding.same(self._totals(), other._totals())
 
     def copy(self) -> MomentSummary:
         """Independent copy, which goes on with a shard of its own under the same id."""
-        state, snapshot = self._state, self._snapshot
-        if state.open is not None:
-            state = state._replace(open=state.open.clone())
-        twin = MomentSummary.__new__(MomentSummary)._begin(state, self._n_threads)
+        snapshot = self._snapshot
+        twin = MomentSummary.__new__(MomentSummary)._begin(self._state, self._n_threads)
         twin._snapshot = snapshot
         return twin
 
@@ -277,34 +250,25 @@ class MomentSummary(SummaryView):
 
     def truncate(self, order: int, squared_order: int | None = None) -> MomentSummary:
         """The same rows with fewer moments: a lower order."""
-        state = self._state
-        totals = algebra.truncate(self._totals(state), order, squared_order)
-        return self._derived(totals, state.names)
+        return self._derived(algebra.truncate(self._totals(), order, squared_order))
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
         """The same rows with some of the features, by number or name, in the given order.
 
         With a schema these are columns, each with all its features.
         """
-        state = self._state
-        names, totals = state.names, self._totals(state)
-        columns = algebra.chosen_columns(features, names, totals)
-        chosen = None if names is None else tuple(names[i] for i in columns)
-        return self._derived(algebra.select(totals, columns), chosen)
+        return self._derived(algebra.select(self._totals(), features))
 
     # -- files --------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
         """The summary as bytes (the file format)."""
-        return self._packed(self._state)
-
-    def _packed(self, state: State) -> bytes:
-        return summary_file.pack(self._totals(state), state.names)
+        return summary_file.pack(self._totals())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentSummary:
         """The summary of `to_bytes`."""
-        return cls._loaded(*summary_file.unpack_strange(data))
+        return cls._of(summary_file.read(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the summary; whatever happens, the file is the old one or the new one."""
@@ -313,15 +277,16 @@ class MomentSummary(SummaryView):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MomentSummary:
         """Read a summary written by `save`; refuses anything that is not whole and sound."""
-        return cls._loaded(*summary_file.read_file(path))
+        return cls._of(summary_file.read_file(path))
 
     @classmethod
-    def _loaded(cls, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        return cls.__new__(cls)._begin(State(totals, names=names), None)
+    def _of(cls, totals: Totals) -> MomentSummary:
+        return cls.__new__(cls)._begin(State(totals), None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._state
-        return MomentSummary.from_bytes, (self._packed(state),), (state.next_id, self._n_threads)
+        data = summary_file.pack(self._totals(state))
+        return MomentSummary.from_bytes, (data,), (state.next_id, self._n_threads)
 
     def __setstate__(self, options: tuple[bytes | None, int | None]) -> None:
         next_id, self._n_threads = options
@@ -357,44 +322,34 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
 
 
 _AT_ONCE = 500  # summaries whose sums are unpacked at the same time
-Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 
 
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     """Return the sum of summaries, or of their bytes, some at a time."""
     some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
-    return MomentSummary._loaded(*_union([_union(list(map(_part_of, part))) for part in some]))
+    return MomentSummary._of(_union([_union(list(map(_part_of, part))) for part in some]))
 
 
-def _part_of(group: MomentSummary | bytes) -> Part:
-    if isinstance(group, bytes):
-        return summary_file.unpack(group)
-    state = group._state
-    return group._totals(state), state.names
+def _part_of(group: MomentSummary | bytes) -> Totals:
+    return summary_file.unpack(group) if isinstance(group, bytes) else group._totals()
 
 
-def _union(parts: Sequence[Part]) -> Part:
-    first, names = parts[0]
-    for part, own in parts[1:]:
-        if own != names or part.layout != first.layout or first.schema or part.schema:
-            schemas = first.schema, part.schema
-            names = adding.check_alike(first.layout, part.layout, names, own, schemas)
-    adding.check_once([shard for part, _ in parts for shard in part.shards])
-    return adding.combine(*[part for part, _ in parts]), names
+def _union(parts: Sequence[Totals]) -> Totals:
+    for part in parts[1:]:
+        adding.check_alike(parts[0], part)
+    adding.check_once([shard for part in parts for shard in part.shards])
+    return adding.combine(*parts)
 
 
 def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
     """Return the same sums, read about the centers of a schema that is the common one of both."""
-    totals = algebra.in_schema(summary._totals(), schema)
-    return summary._derived(totals, schema.column_names)
+    return summary._derived(algebra.read_about(summary._totals(), schema))
 
 
 def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
     """Return the same sums, with an id of their shard that follows from them and a mark."""
-    state = summary._state
-    totals = summary._totals(state)
+    totals = summary._totals()
     if len(totals.shards) != 1:
         return summary
-    (shard,) = totals.shards
-    own = shard_digest(algebra.contents_of(totals, state.names) + mark)
-    return summary._derived(adding.renamed(totals, {shard: own}), state.names)
+    digest = shard_digest(algebra.contents_of(totals) + mark)
+    return summary._derived(adding.renamed(totals, digest))

@@ -108,7 +108,7 @@ class SummaryView:
             return before
         snapshot = self._snapshot
         if snapshot is None or snapshot[0] is not before or snapshot[1] != shard.n_all:
-            part = closed(shard)
+            part = closed(shard, before.names)
             whole = combine(before, part) if before.shards else part
             snapshot = self._snapshot = before, part.n_rows, whole
         return snapshot[2]
@@ -141,7 +141,7 @@ class SummaryView:
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features, or None."""
         schema = self.schema
-        return self._state.names if schema is None else schema.feature_names
+        return self._state.closed.names if schema is None else schema.feature_names
 
     @property
     def schema(self) -> Schema | None:
@@ -183,12 +183,12 @@ class SummaryView:
     @property
     def minimum(self) -> Float:
         """Least value of each feature, or a lower bound (see `exact_bounds`)."""
-        return self._totals().bounds[0]
+        return self._totals().reading.minimum
 
     @property
     def maximum(self) -> Float:
         """Largest value of each feature, or an upper bound (see `exact_bounds`)."""
-        return self._totals().bounds[1]
+        return self._totals().reading.maximum
 
     @property
     def exact_bounds(self) -> bool:
@@ -209,7 +209,7 @@ class SummaryView:
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
-        return readings.require_rows(self._totals()).reading.mean
+        return readings.mean(readings.require_rows(self._totals()))
 
     @property
     def variance(self) -> Float:

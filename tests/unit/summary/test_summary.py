@@ -142,7 +142,7 @@ def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
         assert rest.mean == pytest.approx(b.mean, rel=1e-12)
         assert (rest.n_rows, rest.n_forgotten) == (b.n_rows, 0)
         assert (rest - b).n_rows == 0
-    with pytest.raises(InputError, match="not parts of one another"):
+    with pytest.raises(ShardError, match=REFUSED.format(0, 10)):
         (a + b) - before
 
 
