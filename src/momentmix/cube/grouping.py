@@ -168,7 +168,7 @@ class GroupedShard:
         digits = digits.reshape(len(digits), *near.shape)
         tops = np.where(digits.any(axis=2), np.arange(len(digits))[:, None], 0).max(axis=0)
         rest, schema = iter(range(len(near))), self.state.row_schema
-        for i, is_near in enumerate(fits.tolist()):
+        for i, is_near in enumerate(np.atleast_1d(fits).tolist()):
             if is_near:
                 j = next(rest)
                 own = np.ascontiguousarray(digits[: tops[j] + 1, j])

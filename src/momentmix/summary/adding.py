@@ -134,12 +134,12 @@ def subtract(whole: Totals, part: Totals) -> Totals:
             _refuse(unlike, problem.format(*(mark.n_rows for mark in pairs[unlike[0]])))
     shards = {x: version for x, version in whole.shards.items() if x not in part.shards}
     rest = _difference(whole, part, shards)
-    problem = impossible(rest) if shards else None
+    left = impossible(rest) if shards else None
     if not shards and (rest.digits.any() or rest.n_rows or rest.n_forgotten):
-        problem = "sums without rows"
-    if problem or rest.n_forgotten < 0:
+        left = "sums without rows"
+    if left or rest.n_forgotten < 0:
         raise InputError(
-            f"subtracting would leave {problem or 'fewer rows than none'}: although the shard ids "
+            f"subtracting would leave {left or 'fewer rows than none'}: although the shard ids "
             "agree, the summaries are not parts of one another. Were rows forgotten in one of them?"
         )
     return rest if shards else empty(whole.layout, whole.schema, whole.names)

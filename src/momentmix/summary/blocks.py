@@ -336,8 +336,10 @@ class OpenShard:
                 self.frame = frame_of(first, bounds)
             else:
                 self._open(self.frame.opened(first, bounds))
-            fits = self.frame.fits(ends[start + 1 :]).all(axis=1)
-            stop = start + 1 + int(np.argmin(np.append(fits, False)))
+            stop = start + 1
+            if stop < len(blocks):
+                fits = self.frame.fits(ends[stop:]).all(axis=1)
+                stop += int(np.argmin(np.append(fits, False)))
             part = slice(start, stop)
             w = None if weights is None else weights[part]
             self._sum(self.frame, blocks[part], w, ends[part], n_threads)

@@ -20,7 +20,7 @@ import numpy as np
 
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
-from momentmix.json_fields import Fields, boolean, integer, list_of, optional, parse_strict, text
+from momentmix.json_fields import Fields, boolean, integer, list_of, optional, parse_strict
 from momentmix.summary.adding import impossible
 from momentmix.summary.digits import Frame, packed, unpacked
 from momentmix.summary.layout import COMPLETE, POWERS, Layout, known
@@ -44,13 +44,22 @@ def _decimal(value: Any, place: str) -> int:
     return int(value)
 
 
+@lru_cache(maxsize=64)
+def _schema_of(document: str) -> Schema:
+    return Schema.from_dict(json.loads(document))
+
+
+def _schema(value: Any, place: str) -> Schema:
+    return _schema_of(_ENCODER.encode(value))
+
+
 _MOST = 1 << 62
 _HEADER = Fields(
     lambda values: values,
     {
         "exact_bounds": boolean,
         "exponents": list_of(optional(integer(-2200, 1023))),
-        "feature_names": optional(list_of(text)),
+        "feature_names": optional(lambda value, place: check_feature_names(value)),
         "high": integer(POWERS, COMPLETE),
         "n_features": integer(1, _MOST),
         "n_forgotten": integer(0, _MOST),
@@ -58,17 +67,12 @@ _HEADER = Fields(
         "n_shards": integer(0, _MOST),
         "order": integer(1, _MOST),
         "origins": list_of(_decimal),
-        "schema": optional(lambda value, place: _schema_of(_ENCODER.encode(value))),
+        "schema": optional(_schema),
         "squared_order": integer(0, _MOST),
         "weight_squares": _decimal,
         "width": integer(1, 1 << 16),
     },
 )
-
-
-@lru_cache(maxsize=64)
-def _schema_of(document: str) -> Schema:
-    return Schema.from_dict(json.loads(document))
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -144,7 +148,19 @@ def read_file(path: str | os.PathLike[str]) -> Totals:
 
 def read(data: bytes) -> Totals:
     """Read a summary from a byte string of anyone; its sums must be possible and canonical."""
-    totals = unpack(data)
+    _check_version(data)
+    if not is_whole(data):
+        raise SummaryFileError(
+            "the checksum does not match: bytes were changed or lost, or the file is truncated. "
+            "Restore it from a copy."
+        )
+    try:
+        header = _HEADER(parse_strict(_header(data).decode()), "header")
+        if not countable(header["n_features"], header["order"], len(data)):  # a byte for every sum
+            raise ValueError(f"more sums than {len(data)} bytes can hold")
+        totals = _parsed(data, header)
+    except (ValueError, OverflowError, RecursionError, TypeError, struct.error) as error:
+        raise SummaryFileError(f"impossible contents: {str(error)[:300].rstrip('.')}.") from None
     wrong = impossible(totals)
     if wrong is None and pack(totals) != data:
         wrong = "not in the form in which it is written"
@@ -154,17 +170,14 @@ def read(data: bytes) -> Totals:
 
 
 def unpack(data: bytes) -> Totals:
-    """Read a byte string of `pack`."""
-    _check_version(data)
-    if not is_whole(data):
-        raise SummaryFileError(
-            "the checksum does not match: bytes were changed or lost, or the file is truncated. "
-            "Restore it from a copy."
-        )
-    try:
-        return _parsed(data)
-    except (ValueError, OverflowError, RecursionError, struct.error) as error:
-        raise SummaryFileError(f"impossible contents: {str(error)[:300].rstrip('.')}.") from None
+    """Read a byte string that `pack` made in this process, or whose checksum was right."""
+    header = json.loads(_header(data))
+    names, schema = header["feature_names"], header["schema"]
+    header["feature_names"] = None if names is None else tuple(names)
+    header["origins"] = list(map(int, header["origins"]))
+    header["schema"] = None if schema is None else _schema(schema, "schema")
+    header["weight_squares"] = int(header["weight_squares"])
+    return _parsed(data, header)
 
 
 def is_whole(data: bytes) -> bool:
@@ -212,23 +225,25 @@ def _header(data: bytes) -> bytes:
     return data[_PREFIX.size : _PREFIX.size + _PREFIX.unpack_from(data)[2]]
 
 
-def _parsed(data: bytes) -> Totals:
-    """The sums; ValueError where bytes do not stand for any."""
-    raw = _header(data)
-    h = _HEADER(parse_strict(raw.decode()), "header")
+@lru_cache(maxsize=64)
+def _layout(*numbers: int) -> Layout:
+    return known(Layout(*numbers))
+
+
+def _parsed(data: bytes, h: dict[str, Any]) -> Totals:
+    """The sums by a decoded header; ValueError where bytes do not stand for any."""
     d, n_shards, schema, names = h["n_features"], h["n_shards"], h["schema"], h["feature_names"]
-    if not countable(d, h["order"], len(data)):  # at least a byte for every sum
-        raise ValueError(f"more sums than {len(data)} bytes can hold")
-    layout = known(Layout(d, h["order"], h["squared_order"], h["high"]))
+    layout = _layout(d, h["order"], h["squared_order"], h["high"])
     n_marks = n_shards * (2 if h["n_forgotten"] else 1)
-    parts = [len(raw), 16 * n_shards, _MARK.size * n_marks, 16 * d, layout.n_entries * h["width"]]
-    if _PREFIX.size + sum(parts) + _CHECKSUM != len(data) or layout.high != h["high"]:
+    sizes = [16 * n_shards, _MARK.size * n_marks, 16 * d, layout.n_entries * h["width"]]
+    start = _PREFIX.size + len(_header(data))
+    if start + sum(sizes) + _CHECKSUM != len(data) or layout.high != h["high"]:
         raise ValueError("a body of another size than the header says")
-    body, start = list[memoryview](), _PREFIX.size
-    for size in parts:
+    body = list[memoryview]()
+    for size in sizes:
         body.append(memoryview(data)[start : start + size])
         start += size
-    _, ids, packed_marks, ends, sums = body
+    ids, packed_marks, ends, sums = body
     shards = [bytes(ids[i : i + 16]) for i in range(0, len(ids), 16)]
     if not all(a < b for a, b in pairwise(shards)):
         raise ValueError("shard ids that are not sorted and different")
@@ -239,10 +254,9 @@ def _parsed(data: bytes) -> Totals:
         if is_centered or schema.is_plain or schema.n_features != d:
             raise ValueError("a schema of other features, or with centers")
         names = schema.column_names
-    elif names is not None:
-        names = check_feature_names(names, d)
-    if not len(h["exponents"]) == len(h["origins"]) == d:
-        raise ValueError(f"{d} units and origins needed")
+    lists = h["exponents"], h["origins"], h["feature_names"]
+    if any(x is not None and len(x) != d for x in lists):
+        raise ValueError(f"{d} units, origins and names needed")
     bounds = np.frombuffer(ends, dtype="<f8").astype(np.float64)
     return Totals(
         layout=layout,

@@ -294,7 +294,8 @@ def _exponent(number: Fraction) -> int:
 def of_layout(totals: Totals, layout: Layout | int) -> Totals:
     """Only the sections of a smaller layout, or of one with so few high sections."""
     if isinstance(layout, int):
-        layout = replace(totals.layout, high=min(layout, totals.layout.high))
+        old = totals.layout
+        layout = replace(old, high=layout) if layout < old.high else old
     if totals.layout == layout:
         return totals
     layout = known(layout)
