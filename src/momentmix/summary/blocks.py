@@ -44,6 +44,7 @@ from momentmix.summary.digits import (
     from_places,
     integers,
     rounder,
+    summed,
     total,
     trimmed,
 )
@@ -66,7 +67,7 @@ _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interru
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
 _MOST_FRAMES = 4  # whose sums are kept apart for a while
-_MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
+_MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
 _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
@@ -160,60 +161,32 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
 
 
 class BlockSums:
-    """Running sums of blocks in one frame, and of Σ w² as their last entry, in 32-bit digits.
+    """Sums of some blocks in one frame, and of Σ w² as their last entry, in 32-bit digits.
 
-    Digits are float64 numbers at fixed binary places, whose sums are exact; only what lies below
-    the quantum is rounded, once a block, half to even. Threads add to *lanes* of their own.
+    Until they are read, digits are float64 numbers at fixed binary places, whose sums are exact;
+    only what lies below the quantum is rounded, once a block, half to even. Threads add to *lanes*
+    of their own.
     """
 
-    def __init__(self, layout: Layout, n_digits: int = 4) -> None:
-        self._since_carry, self._all = 0, np.zeros((n_digits, layout.n_entries + 1))
-        self._lanes = np.zeros((0, n_digits, 0))
-
-    def copy(self) -> BlockSums:
-        """Independent copy."""
-        twin = copy(self)
-        twin._all, twin._lanes = self._all.copy(), self._lanes.copy()
-        return twin
+    def __init__(self, layout: Layout) -> None:
+        self._parts = [np.zeros((1, layout.n_entries + 1))]
 
     def add(self, values: Float, squares: Float) -> None:
         """Add flat vectors (n_vectors, n_entries), with Σ w² of each."""
         both = np.concatenate([values, squares[:, None]], axis=1)
-        self._make_room(digits_needed(max(-float(both.min()), float(both.max()))), len(values))
-        add_digits(both, self._all)
+        n_digits = digits_needed(max(-float(both.min()), float(both.max())))
+        self._parts.append(np.zeros((n_digits, both.shape[1])))
+        add_digits(both, self._parts[-1])
 
     def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
-        """Return lanes (n_lanes, K, n_entries + 1), K ≥ n_digits, to add to, and their rounders."""
-        self._make_room(n_digits, n_vectors)
-        if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
-            self._gather()
-            self._lanes = np.zeros((n_lanes, *self._all.shape))
-        return self._lanes, rounders(self._lanes.shape[1])
+        """Return lanes (n_lanes, n_digits, n_entries + 1) to add to, and their rounders."""
+        lanes = np.zeros((n_lanes, n_digits, self._parts[0].shape[1]))
+        self._parts += list(lanes)
+        return lanes, rounders(n_digits)
 
-    def _gather(self) -> None:
-        for lane in self._lanes:
-            self._all[: len(lane)] += lane
-        self._lanes = self._lanes[:0]
-
-    def _make_room(self, n_digits: int, n_vectors: int) -> None:
-        """Be ready to add so many vectors of numbers of so many digits."""
-        if self._since_carry + n_vectors > _MOST_ADDED:
-            self._gather()
-            digits = from_places(self._all)
-            places = DIGIT_BITS * np.arange(len(digits)) - QUANTUM_BITS
-            self._all, self._since_carry = np.ldexp(digits.astype(float), places[:, None]), 1
-        self._since_carry += n_vectors
-        more = n_digits - len(self._all)
-        if more > 0:
-            self._all = np.concatenate([self._all, np.zeros((more, self._all.shape[1]))])
-
-    def framed(self, frame: Frame) -> FramedSums:
+    def digits(self) -> Int:
         """The sums as whole numbers."""
-        one = self.copy() if len(self._lanes) else self  # another thread may read it
-        one._gather()
-        digits = from_places(one._all)
-        sums = np.ascontiguousarray(trimmed(digits[:, :-1]))
-        return FramedSums(frame, sums, integers(digits[:, -1:])[0])
+        return summed([from_places(part) for part in self._parts])
 
 
 def digits_needed(largest: float) -> int:
@@ -260,16 +233,14 @@ class OpenShard:
         self.executor, self.block_size = host_executor(layout), block_rows(layout)
         self.n_rows = self.n_waiting = 0  # rows in the sums, and rows of an unfinished block
         self.frame: RowFrame | None = None  # before the first block
-        self.sums, self._is_shared = BlockSums(layout), False
+        self.digits: Int = np.zeros((1, layout.n_entries + 1), dtype=np.int64)  # the last: Σ w²
         self.others = tuple[FramedSums, ...]()  # in frames before this one
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
         self.waiting = tuple[tuple[Float, Float], ...]()  # rows and weights
 
     def clone(self) -> OpenShard:
-        """Independent copy, which copies the sums when it adds to them."""
-        twin = copy(self)
-        self._is_shared = twin._is_shared = True
-        return twin
+        """Independent copy: no array is written to."""
+        return copy(self)
 
     @property
     def n_all(self) -> int:
@@ -295,7 +266,7 @@ class OpenShard:
 
     def _blocks_at_once(self, rows: NDArray[Any], n_threads: int) -> int:
         """Blocks that are summed in one call, few where rows are to be copied."""
-        n = n_threads * _MOST_WORK // (self.layout.n_entries * self.block_size)
+        n = min(_MOST_BLOCKS, n_threads * _MOST_WORK // (self.layout.n_entries * self.block_size))
         if rows.dtype != np.float64 or not rows.flags.c_contiguous:
             bytes_of_block = 8 * self.layout.n_features * self.block_size
             n = min(n, n_threads * _COPIED_BYTES // bytes_of_block)
@@ -322,8 +293,14 @@ class OpenShard:
 
     def framed(self) -> FramedSums:
         """The sums of all rows but the waiting ones."""
+        return total(self.layout, self._framed())
+
+    def _framed(self) -> tuple[FramedSums, ...]:
+        """The sums in each frame."""
         assert self.frame is not None
-        return total(self.layout, [*self.others, self.sums.framed(self.frame.frame)])
+        sums = np.ascontiguousarray(trimmed(self.digits[:, :-1]))
+        last = FramedSums(self.frame.frame, sums, integers(self.digits[:, -1:])[0])
+        return (*self.others, last)
 
     # -- blocks → sums ------------------------------------------------------------------------
 
@@ -350,9 +327,9 @@ class OpenShard:
         assert self.frame is not None
         if frame is self.frame or frame.frame == self.frame.frame:
             return
-        parts = [*self.others, self.sums.framed(self.frame.frame)]
-        self.others = tuple(parts) if len(parts) < _MOST_FRAMES else (total(self.layout, parts),)
-        self.frame, self.sums, self._is_shared = frame, BlockSums(self.layout), False
+        parts = self._framed()
+        self.others = parts if len(parts) < _MOST_FRAMES else (total(self.layout, parts),)
+        self.frame, self.digits = frame, np.zeros_like(self.digits[:1])
 
     def _sum(
         self, frame: RowFrame, blocks: Float, weights: Float | None, ends: Float, n_threads: int
@@ -366,17 +343,17 @@ class OpenShard:
         most = max(by_order) + 2 * np.log2(heaviest) + np.log2(blocks.shape[1]) + 1
         if most > _MOST_BITS:
             raise _out_of_range(self.layout, self.schema, ends, largest)
-        if self._is_shared:
-            self.sums, self._is_shared = self.sums.copy(), False
+        sums = BlockSums(self.layout)
         is_far: Int = np.zeros(len(blocks), dtype=np.int64)
         needed = digits_needed(2.0**most)
         self.executor.add_blocks(
-            blocks, weights, frame.units, self.sums, needed, n_threads, np.inf, is_far
+            blocks, weights, frame.units, sums, needed, n_threads, np.inf, is_far
         )
-        self.count(ends, blocks.shape[0] * blocks.shape[1])
+        self.add(sums, ends, blocks.shape[0] * blocks.shape[1])
 
-    def count(self, ends: Float, n_rows: int) -> None:
-        """Count rows of blocks with these bounds."""
+    def add(self, sums: BlockSums, ends: Float, n_rows: int) -> None:
+        """Add the sums of rows of blocks with these bounds."""
+        self.digits = summed([self.digits, sums.digits()])
         self.n_rows += n_rows
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
         self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))

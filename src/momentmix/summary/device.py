@@ -19,7 +19,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arrays import as_float64, dtype_name, free_bytes, namespace, on_device_of, to_numpy
-from momentmix.summary.blocks import FAR, OpenShard
+from momentmix.summary.blocks import FAR, BlockSums, OpenShard
 from momentmix.summary.kernels.array_sums import device_executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
@@ -90,8 +90,9 @@ def _add_batch(
     values = executor.sums(rows.reshape(n_slabs, -1, d), w, shard.frame.units)
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
-    shard.sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
-    shard.count(ends[None], len(rows))
+    sums = BlockSums(shard.layout)
+    sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
+    shard.add(sums, ends[None], len(rows))
     return True
 
 
