@@ -48,7 +48,7 @@ def test_p_values_of_true_models_are_uniform():
     rejected, count = 0, 40
     for seed in range(count):
         rng = np.random.default_rng(seed)
-        truth = mm.DiagonalMixture(
+        truth = mm.Mixture.diagonal(
             [0.4, 0.6], 0.8 * rng.standard_normal((2, 5)), 0.5 + rng.random((2, 5))
         )
         rows, _ = truth.sample(8_000, random_state=seed)
