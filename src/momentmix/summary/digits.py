@@ -140,10 +140,10 @@ def unpacked(data: memoryview, n: int, width: int) -> Int:
     """The digits of n such integers."""
     table = np.empty((n, -(-width // 4) * 4), dtype=np.uint8)
     table[:, :width] = np.frombuffer(data, np.uint8, n * width).reshape(n, width)
-    table[:, width:] = np.where(table[:, width - 1 : width] > 127, 255, 0)
-    words = table.view("<u4").T.astype(np.int64)
-    words[-1] = words[-1].astype(np.int32)
-    return carried(words)
+    table[:, width:] = -(table[:, width - 1 : width] >> 7)  # the sign: 0 or 255
+    digits = table.view("<i4").T.astype(np.int64)
+    digits[1:] += digits[:-1] < 0  # which are read 2^32 too low
+    return carried(digits) if (digits == _HALF).any() else trimmed(digits)
 
 
 # -- units and origins -------------------------------------------------------------------------
