@@ -288,38 +288,18 @@ def check_alike(a: Totals, b: Totals) -> None:
             f"squared_order={orders[1][1]}. Cut both with truncate({order}, {squared}) "
             f"(momentmix merge --truncate), or summarize both with {option(order=order)}."
         )
-    if a.names and b.names and a.names != b.names:
-        raise InputError(names_differ(a.names, b.names))
-    if has_schema:
+    if has_schema or (a.names and b.names and a.names != b.names):
         joined(schema_of(a), schema_of(b))
 
 
-def names_differ(expected: tuple[str, ...], given: tuple[str, ...]) -> str:
-    """Describe the first difference of two lists of feature names, and the cure."""
-    if sorted(expected) == sorted(given):
-        cure = "They are the same names in another order: reorder the columns, or use select()."
-    else:
-        cure = "Rename or select the columns."
-    first = next(
-        (i for i, (a, b) in enumerate(zip(expected, given, strict=False)) if a != b),
-        min(len(expected), len(given)),
-    )
-    a, b = (ascii(names[first]) if first < len(names) else "none" for names in (expected, given))
-    return f"feature names must agree; column {first} is {a} in one and {b} in the other. {cure}"
-
-
-def check_disjoint(left: Collection[bytes], right: Collection[bytes]) -> None:
-    """Refuse to add summaries that share a shard."""
-    _refuse({*left} & {*right}, f"in both summaries: {_TWICE}, or subtract it first.")
-
-
 def check_once(shards: Iterable[bytes]) -> None:
-    """Refuse two shards of one id in a summary."""
+    """Refuse to add summaries that share a shard; `shards` are those of each."""
     twice = [shard for shard, n in Counter(shards).items() if n > 1]
-    _refuse(twice, f"in the summary already: {_TWICE}.")
-
-
-_TWICE = "the rows would count twice. Leave one of them out"
+    _refuse(
+        twice,
+        "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
+        "first.",
+    )
 
 
 def _refuse(shards: Collection[bytes], problem: str) -> None:

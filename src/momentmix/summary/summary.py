@@ -27,12 +27,10 @@ from numpy.typing import ArrayLike
 from momentmix.arrays import to_numpy
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.parallel import one_at_a_time
 from momentmix.summary import adding
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.blocks import OpenShard
-from momentmix.summary.column_facts import summary_html
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.state import State, checked_rows, shard_digest, threads_for, with_rows
 from momentmix.summary.totals import Totals
@@ -129,7 +127,6 @@ class MomentSummary(SummaryView):
 
     # -- adding rows --------------------------------------------------------------------------
 
-    @one_at_a_time
     def update(
         self,
         rows: Any,
@@ -161,14 +158,14 @@ class MomentSummary(SummaryView):
             This summary.
         """
         digest = None if shard_id is None else shard_digest(shard_id)
-        state = self._state
-        if state.open is not None and digest not in (None, state.open.shard_id):
-            state = State(self._totals(state))
-        new = checked_rows(rows, sample_weight, state)
-        self._state = with_rows(state, new, digest, self._n_threads)
+        with self._lock:
+            state = self._state
+            if state.open is not None and digest not in (None, state.open.shard_id):
+                state = State(self._totals(state))
+            new = checked_rows(rows, sample_weight, state)
+            self._state = with_rows(state, new, digest, self._n_threads)
         return self
 
-    @one_at_a_time
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
         """Take away rows that were added before, in whatever shard.
 
@@ -177,15 +174,16 @@ class MomentSummary(SummaryView):
         and the next update opens another shard. Since the shard of the rows is not known, a
         shard that was there is subtracted only where the same rows were forgotten from it, too.
         """
-        totals = self._totals()
-        state = State(totals)
-        gone, weights, _ = checked_rows(rows, sample_weight, state)
-        gone = to_numpy(gone)
-        if totals.n_rows:
-            adding.check_inside(gone, totals)
-        shard = OpenShard(totals.layout, bytes(16), state.row_schema)
-        shard.update(gone, weights, threads_for(shard, len(gone), self._n_threads))
-        self._state = State(adding.forget(totals, algebra.closed(shard)))
+        with self._lock:
+            totals = self._totals()
+            state = State(totals)
+            gone, weights, _ = checked_rows(rows, sample_weight, state)
+            gone = to_numpy(gone)
+            if totals.n_rows:
+                adding.check_inside(gone, totals)
+            shard = OpenShard(totals.layout, bytes(16), state.row_schema)
+            shard.update(gone, weights, threads_for(shard, len(gone), self._n_threads))
+            self._state = State(adding.forget(totals, algebra.closed(shard)))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
@@ -205,7 +203,7 @@ class MomentSummary(SummaryView):
     def __add__(self, other: Any) -> MomentSummary:
         self.check_alike(other)
         whole, part = self._totals(), other._totals()
-        adding.check_disjoint(whole.shards, part.shards)
+        adding.check_once([*whole.shards, *part.shards])
         return self._derived(adding.combine(whole, part))
 
     def __radd__(self, other: Any) -> MomentSummary:
@@ -219,7 +217,7 @@ class MomentSummary(SummaryView):
         with self._lock:
             self.check_alike(other)
             part = other._totals()
-            adding.check_disjoint(self._state.shards, part.shards)
+            adding.check_once([*self._state.shards, *part.shards])
             self._state = self._state._replace(closed=adding.combine(self._state.closed, part))
         return self
 
@@ -304,9 +302,6 @@ class MomentSummary(SummaryView):
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
         return f"MomentSummary({', '.join(parts)})"
-
-    def _repr_html_(self) -> str:
-        return summary_html(self)
 
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:

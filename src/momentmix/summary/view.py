@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
@@ -194,17 +193,6 @@ class SummaryView:
     def exact_bounds(self) -> bool:
         """Whether minimum and maximum are attained; False after − and `forget`."""
         return self._totals().exact_bounds
-
-    @property
-    def shift(self) -> Float:
-        """Origin of the exact sums, of shape (n_features,): an integer number of units."""
-        pairs = zip(*self._totals().reading.frame, strict=True)
-        return np.array([float(k * Fraction(2) ** (e or 0)) for e, k in pairs])
-
-    @property
-    def scale(self) -> Float:
-        """Unit of the exact sums, of shape (n_features,): powers of two, 1 for a column of 0."""
-        return np.array([2.0 ** (e or 0) for e in self._totals().reading.frame.exponents])
 
     @property
     def mean(self) -> Float:

@@ -210,7 +210,7 @@ def test_data_frames_bring_names(frame):
 
 def test_names_must_agree_in_a_merge():
     a = made(normal(), feature_names=["a", "b", "c", "d"])
-    with pytest.raises(InputError, match=r"column 3 is 'd' in one and 'x\\n'.*Rename"):
+    with pytest.raises(InputError, match=r"column 3 \('d'\) is 'x\\n'.*Rename"):
         a + made(normal(), "b", feature_names=["a", "b", "c", "x\n"])
     assert (a + made(normal(), "c")).feature_names == ("a", "b", "c", "d")
 
@@ -238,17 +238,6 @@ def test_the_result_does_not_depend_on_the_cuts_between_calls(n, weighted):
                 summary.update(rows[part], weights[part])
             _ = summary.minimum
         assert summary.to_bytes() == expected
-
-
-def test_the_frame_is_a_power_of_two_and_a_multiple():
-    summary = made(normal(5000) * [1e-9, 1, 3e5, 1] + [1, 0, 1e9, -7])
-    assert (np.frexp(summary.scale)[0] == 0.5).all()
-    units = summary.shift / summary.scale
-    assert (units == np.rint(units)).all()
-    deviation = np.sqrt(summary.variance)
-    assert (np.abs(summary.mean - summary.shift) <= 2.5 * summary.scale).all()
-    assert (summary.scale > deviation / 8).all()
-    assert (summary.scale < deviation).all()
 
 
 def test_standardised_by_default():
