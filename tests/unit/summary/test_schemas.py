@@ -143,7 +143,7 @@ def test_bools_and_integers_are_the_same_levels():
 
 def test_other_columns_are_refused():
     renamed = TABLE.rename(columns={"age": "years"})
-    with pytest.raises(InputError, match="column 0 .* is 'years' in the other"):
+    with pytest.raises(InputError, match=r"column 0 .* is 'years' in the other"):
         summary() + summary(renamed)
     with pytest.raises(InputError, match="same columns; got 4 and 3"):
         summary() + summary(
