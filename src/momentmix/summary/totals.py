@@ -302,7 +302,7 @@ def of_layout(totals: Totals, layout: Layout | int) -> Totals:
     return replace(totals, layout=layout, digits=totals.digits[:, layout.places_in(totals.layout)])
 
 
-def truncate(totals: Totals, order: int, squared_order: int | None) -> Totals:
+def truncate(totals: Totals, order: int, squared_order: int | None = None) -> Totals:
     """The sums up to a lower order."""
     old = totals.layout
     if squared_order is None:

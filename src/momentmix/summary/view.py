@@ -21,10 +21,10 @@ from momentmix.summary import readings
 from momentmix.summary.adding import combine
 from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.kernels.half_split import table_rows
-from momentmix.summary.layout import NO_HIGH, Layout
+from momentmix.summary.layout import Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.state import State
-from momentmix.summary.totals import Totals, closed, of_layout
+from momentmix.summary.totals import Totals, closed, truncate
 from momentmix.tables.schema import Schema
 from momentmix.wording import size_text
 
@@ -234,8 +234,7 @@ class SummaryView:
                 f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
                 f"with order={order}: that needs another pass."
             )
-        layout = Layout(self.n_features, order, min(self.squared_order, order - 1), NO_HIGH)
-        values = readings.moments(of_layout(self._totals(), layout), shift, scale)
+        values = readings.moments(truncate(self._totals(), order), shift, scale)
         return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
 
     def squared(
@@ -258,6 +257,5 @@ class SummaryView:
                 f"feature must be below {self.n_features} and order at most squared_order="
                 f"{self.squared_order}; got {feature} and {order}."
             )
-        layout = Layout(self.n_features, order + 1, order, NO_HIGH)
-        values = readings.moments(of_layout(self._totals(), layout), shift, scale)
+        values = readings.moments(truncate(self._totals(), order + 1, order), shift, scale)
         return np.asarray(values.squared[order][feature])
