@@ -18,29 +18,33 @@ powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from threading import RLock
 from typing import Any
 
 from numpy.typing import ArrayLike
 
-from momentmix.arrays import to_numpy
+from momentmix._typing import Float
+from momentmix.arrays import physical_memory, to_numpy
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.summary import adding
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.summary import adding, readings
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.blocks import OpenShard
+from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.layout import Layout, known
+from momentmix.summary.readings import Moments
 from momentmix.summary.state import State, checked_rows, shard_digest, threads_for, with_rows
 from momentmix.summary.totals import Totals
-from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
-from momentmix.wording import NO_MAR, plural
+from momentmix.wording import NO_MAR, plural, size_text
 
 
-class MomentSummary(SummaryView):
+class MomentSummary:
     """Moments of rows, from one pass.
 
     It holds the means of all products of up to `order` different features, of y_j²·y_I (see
@@ -110,7 +114,7 @@ class MomentSummary(SummaryView):
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = known(Layout(n_features, order, squared_order))
-        check_budget(layout, memory_budget)
+        _check_memory(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         schema = None if schema is None or schema.is_plain else schema
         if schema is not None:
@@ -119,6 +123,9 @@ class MomentSummary(SummaryView):
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
         next_id = None if shard_id is None else shard_digest(shard_id)
         self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
+
+    _state: State  # a value, which an update replaces as a whole: readers take it once
+    _snapshot: tuple[Totals, int, Totals] | None  # closed shards, rows of the open one, all sums
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
@@ -257,6 +264,162 @@ class MomentSummary(SummaryView):
         """
         return self._derived(algebra.select(self._totals(), features))
 
+    def _totals(self, state: State | None = None) -> Totals:
+        """The exact sums of all rows so far; leaves an open shard open."""
+        before, shard, *_ = state or self._state
+        if shard is None:
+            return before
+        snapshot = self._snapshot
+        if snapshot is None or snapshot[0] is not before or snapshot[1] != shard.n_all:
+            part = algebra.closed(shard, before.names)
+            whole = adding.combine(before, part) if before.shards else part
+            snapshot = self._snapshot = before, part.n_rows, whole
+        return snapshot[2]
+
+    @property
+    def _layout(self) -> Layout:
+        state = self._state
+        if state.layout.n_features == state.closed.layout.n_features:
+            return state.closed.layout
+        return self._totals(state).layout
+
+    # -- what it holds ------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self._layout.n_features
+
+    @property
+    def order(self) -> int:
+        """Highest order m of the moments with distinct indices."""
+        return self._layout.order
+
+    @property
+    def squared_order(self) -> int:
+        """Largest number of further features beside a squared one."""
+        return self._layout.squared_order
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, or None."""
+        schema = self.schema
+        return self._state.closed.names if schema is None else schema.feature_names
+
+    @property
+    def schema(self) -> Schema | None:
+        """Schema that made features of the columns; None if they are the features."""
+        return self._totals().reading.schema
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, zero weights not counted."""
+        return self._state.n_rows
+
+    @property
+    def n_forgotten(self) -> int:
+        """Number of rows taken away by `forget`."""
+        return self._state.closed.n_forgotten
+
+    @property
+    def sum_weights(self) -> float:
+        """Σ w; the number of rows where no weights were given."""
+        return self._totals().sum_weights
+
+    @property
+    def effective_rows(self) -> float:
+        """(Σ w)² / Σ w²: the number of equally weighted rows that would be as precise."""
+        totals = self._totals()
+        squares = totals.weight_squares << QUANTUM_BITS
+        return totals.weight**2 / squares if squares else 0.0
+
+    @property
+    def shard_ids(self) -> tuple[str, ...]:
+        """Ids of all shards, an open one included, as sorted hexadecimal digits."""
+        return tuple(sorted(shard.hex() for shard in self._totals().shards))
+
+    @property
+    def minimum(self) -> Float:
+        """Least value of each feature, or a lower bound (see `exact_bounds`)."""
+        return self._totals().reading.minimum
+
+    @property
+    def maximum(self) -> Float:
+        """Largest value of each feature, or an upper bound (see `exact_bounds`)."""
+        return self._totals().reading.maximum
+
+    @property
+    def exact_bounds(self) -> bool:
+        """Whether minimum and maximum are attained; False after − and `forget`."""
+        return self._totals().exact_bounds
+
+    @property
+    def mean(self) -> Float:
+        """Mean of each feature, correctly rounded."""
+        return readings.mean(readings.require_rows(self._totals()))
+
+    @property
+    def variance(self) -> Float:
+        """Variance of each feature (divisor Σ w)."""
+        return readings.variance(readings.require_rows(self._totals()))
+
+    @property
+    def deviation(self) -> Float:
+        """Standard deviation of each feature (divisor Σ w); holds where the variance underflows."""
+        return readings.deviation(readings.require_rows(self._totals()))
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def moments(self, shift: ArrayLike | None = None, scale: ArrayLike | None = None) -> Moments:
+        """All moments of (y − shift)/scale; by default standardized by mean and deviation."""
+        return readings.moments(self._totals(), shift, scale)
+
+    def tensor(
+        self, order: int, shift: ArrayLike | None = None, scale: ArrayLike | None = None
+    ) -> IncompleteSymmetricTensor:
+        """E[Π (y_i − shift_i)/scale_i] over distinct indices, as an incomplete symmetric tensor.
+
+        Parameters
+        ----------
+        order : int
+            1 … the order of the summary.
+        shift, scale : number or array of shape (n_features,), optional
+            By default mean and standard deviation of each feature; for a constant one the size
+            of the constant, or 1, in place of the deviation 0.
+        """
+        order = check_count("order", order, 1)
+        if order > self.order:
+            raise InputError(
+                f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
+                f"with order={order}: that needs another pass."
+            )
+        values = readings.moments(algebra.truncate(self._totals(), order), shift, scale)
+        return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
+
+    def squared(
+        self,
+        feature: int,
+        order: int,
+        shift: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+    ) -> Float:
+        """E[z_j²·z_I], z = (y − shift)/scale, for all I of `order` features other than j.
+
+        Returns
+        -------
+        array of shape (C(n_features−1, order),)
+            In colex order.
+        """
+        feature, order = check_count("feature", feature, 0), check_count("order", order, 0)
+        if feature >= self.n_features or order > self.squared_order:
+            raise InputError(
+                f"feature must be below {self.n_features} and order at most squared_order="
+                f"{self.squared_order}; got {feature} and {order}."
+            )
+        values = readings.moments(algebra.truncate(self._totals(), order + 1, order), shift, scale)
+        products: Float = values.squared[order][feature]
+        return products
+
     # -- files --------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
@@ -302,6 +465,28 @@ class MomentSummary(SummaryView):
         if self.n_forgotten:
             parts.append(f"{self.n_forgotten:,} forgotten")
         return f"MomentSummary({', '.join(parts)})"
+
+
+_BYTES = 400  # of memory for each moment while rows are added: digits, a lane, copies
+
+
+def _check_memory(layout: Layout, memory_budget: int | None) -> None:
+    """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
+    budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
+    if layout.n_entries * _BYTES <= budget:
+        return
+    cures = ["memory_budget=… in bytes, if that much memory is there"]
+    for order in range(layout.order - 1, 0, -1):
+        squared_order = min(layout.squared_order, order - 1)
+        needed = Layout(layout.n_features, order, squared_order).n_entries * _BYTES
+        if needed <= budget:
+            cures.insert(0, f"order={order} ({size_text(needed)})")
+            break
+    raise InputError(
+        f"a summary of order {layout.order} with {layout.n_features} features has "
+        f"{layout.n_entries:,} moments and takes {size_text(layout.n_entries * _BYTES)} of memory; "
+        f"the budget is {size_text(budget)}. Use {', or '.join(cures)}, or fewer features."
+    )
 
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
