@@ -8,6 +8,7 @@ sequence of its rows alone.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -18,14 +19,15 @@ from momentmix.parallel import begin, usable_cores
 from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
     OpenShard,
+    RowFrame,
     add_digits,
     block_extremes,
     block_rows,
     digits_needed,
+    frame_of,
 )
 from momentmix.summary.digits import QUANTUM_BITS, from_places
 from momentmix.summary.file import pack
-from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summary import MomentSummary
@@ -86,7 +88,7 @@ class GroupedShard:
         self.state, self._n_threads = empty._state, empty._n_threads
         self.waiting: list[GroupedRows] = []
         self.n_bytes = 0
-        self.block_rows = block_rows(self.state.layout, 0)
+        self.block_rows = block_rows(self.state.layout)
         self.frame: RowFrame | None = None  # of all groups, from the first rows
         self.few: dict[int, list[Float]] = {}  # rows of groups that have less than a block
         self.open: dict[int, OpenShard] = {}
@@ -158,8 +160,7 @@ class GroupedShard:
         assert self.frame is not None
         layout, ends, n_rows = self.state.layout, block_extremes(blocks), blocks.shape[1]
         values = host_executor(layout).sums(blocks, None, self.frame.units)
-        means = np.abs(values[:, 1 : layout.n_features + 1])
-        fits = self.frame.fits(ends).all(axis=1) & (means <= FAR * n_rows).all(axis=1)
+        fits = self.frame.fits(ends).all(axis=1)
         near = values[fits]
         places = np.zeros((digits_needed(float(np.abs(near).max(initial=1.0))), near.size))
         add_digits(near.reshape(1, -1), places)
@@ -167,12 +168,12 @@ class GroupedShard:
         digits = digits.reshape(len(digits), *near.shape)
         tops = np.where(digits.any(axis=2), np.arange(len(digits))[:, None], 0).max(axis=0)
         rest, schema = iter(range(len(near))), self.state.row_schema
-        for i, is_near in enumerate(fits.tolist()):
+        for i, is_near in enumerate(np.atleast_1d(fits).tolist()):
             if is_near:
                 j = next(rest)
                 own = np.ascontiguousarray(digits[: tops[j] + 1, j])
                 sums = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1], True, {})
+                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1])
                 yield as_shard(totals, schema, bytes(16))
             else:
                 shard = self._new_shard()
@@ -181,7 +182,6 @@ class GroupedShard:
 
     def _packed(self, number: int, totals: Totals) -> tuple[int, int, str, bytes]:
         """The summary of a group; its shard is named by place, key and contents."""
-        names = self.state.names
-        digest = shard_digest(f"{self.name(number)} {contents_of(totals, names)}")
-        totals = renamed(totals, {bytes(16): digest})
-        return number, totals.n_rows, digest.hex(), pack(totals, names)
+        totals = replace(totals, names=self.state.closed.names)
+        digest = shard_digest(f"{self.name(number)} {contents_of(totals)}")
+        return number, totals.n_rows, digest.hex(), pack(renamed(totals, digest))

@@ -16,8 +16,7 @@ from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, 
 from momentmix.errors import InputError, check_count
 from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
-from momentmix.summary.parts import place_id
-from momentmix.summary.summarize import warn_of_notes
+from momentmix.summary.summarize import place_id, warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_table

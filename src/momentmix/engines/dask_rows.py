@@ -18,8 +18,7 @@ from momentmix._typing import Float, Int
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.errors import InputError, InputTypeError
 from momentmix.parallel import few_threads
-from momentmix.summary.parts import shards_of
-from momentmix.summary.summarize import warn_of_notes
+from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import Families, learn
