@@ -1,6 +1,6 @@
-"""Rows of a tensor → the open shard: large batches on its device, frames and exact sums here.
+"""Rows of a tensor → the open shard: large batches on an NVIDIA device, frames and exact sums here.
 
-The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
+Rows on other devices, and those of layouts that the kernel has no code for, are NumPy rows. The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
 they lie; they start small and grow sixteenfold. Only bounds, one block and the sums of a batch come
 to the host. A batch whose bounds or means do not fit the frame (an outlier, a constant that varies,
 a drift) is halved, and at the size of a block it takes the way of NumPy rows. Sums of a batch are
@@ -18,10 +18,18 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.arrays import as_float64, dtype_name, free_bytes, namespace, on_device_of, to_numpy
+from momentmix.arrays import (
+    as_float64,
+    dtype_name,
+    free_bytes,
+    is_cuda_tensor,
+    namespace,
+    on_device_of,
+    to_numpy,
+)
 from momentmix.summary.blocks import OpenShard, block_rows
 from momentmix.summary.frames import FAR
-from momentmix.summary.kernels.array_sums import device_executor
+from momentmix.summary.kernels.array_sums import Executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
 
@@ -53,7 +61,9 @@ def add_device_rows(
         start = stop
 
     length = first_length()  # rows of the next batch
-    while n_rows - start >= shard.block_size:
+    while executor is None and n_rows - start > most:
+        add_on_host(start + most)
+    while executor is not None and n_rows - start >= shard.block_size:
         if shard.n_waiting or shard.frame is None:  # a block has to be filled, or gives the units
             add_on_host(start + shard.block_size - shard.n_waiting)
             length = first_length()
@@ -73,6 +83,15 @@ def add_device_rows(
             length = n // 2
     if start < n_rows:
         add_on_host(n_rows)
+
+
+def device_executor(layout: Layout, rows: Any) -> Executor | None:
+    """Return what sums the rows of a tensor where they lie, None if nothing does."""
+    if not is_cuda_tensor(rows):
+        return None
+    from momentmix.summary.kernels.triton_sums import TritonExecutor  # slow to import
+
+    return TritonExecutor(layout) if TritonExecutor.suits(layout) else None
 
 
 def _part(weights: Float | None, start: int, stop: int) -> Float | None:

@@ -21,7 +21,7 @@ from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.summary import readings
 from momentmix.summary.adding import combine
 from momentmix.summary.digits import QUANTUM_BITS
-from momentmix.summary.kernels.half_split import table_rows
+from momentmix.summary.kernels.plan import stored_monomials
 from momentmix.summary.layout import NO_HIGH, Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.state import State
@@ -70,7 +70,7 @@ class SummaryCost:
 def estimate(layout: Layout) -> SummaryCost:
     """Return size and time of a summary with this layout."""
     entries = layout.n_entries
-    workspace = 8 * (table_rows(layout) * _CHUNK + 3 * entries)
+    workspace = 8 * (stored_monomials(layout) * _CHUNK + 3 * entries)
     memory = entries * _DIGIT_BYTES + workspace
     time = _ROW_MICROSECONDS + 2 * entries / _FLOPS * 1e6
     return SummaryCost(entries, memory, entries * _FILE_BYTES, time)
