@@ -34,8 +34,7 @@ import momentmix as mm
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.em.em import em_pass
 from momentmix.mixture.parameters import Parameters
-from momentmix.summary.device import slab_count
-from momentmix.summary.kernels.array_sums import device_executor
+from momentmix.summary.device import device_executor, slab_count
 from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
 from momentmix.summary.view import estimate

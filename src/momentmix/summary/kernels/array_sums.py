@@ -44,9 +44,7 @@ class ArrayExecutor:
         starts = np.searchsorted(sizes, np.arange(2, sizes[-1] + 2)).tolist()
         self._levels = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
 
-    def sums(
-        self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1
-    ) -> Float:
+    def sums(self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1) -> Float:
         """Sums of all moments of each slab; see `Executor`."""
         n_slabs, n, _ = rows.shape
         result = np.zeros((n_slabs, self.layout.n_entries))
@@ -57,7 +55,9 @@ class ArrayExecutor:
                 for start in range(0, n, step):
                     part = slice(start, start + step)
                     points = (rows[i, part] * units[0] - units[1]).T
-                    result[i] += self._moments(points, None if weights is None else weights[i, part])
+                    result[i] += self._moments(
+                        points, None if weights is None else weights[i, part]
+                    )
         return result
 
     def _moments(self, points: Float, weights: Float | None) -> Float:

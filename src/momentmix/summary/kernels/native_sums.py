@@ -26,9 +26,7 @@ class NativeExecutor(ArrayExecutor):
     def __init__(self, layout: Layout) -> None:
         self.layout, self._plan = layout, plan(layout, code.STRIP, _GAP)
 
-    def sums(
-        self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1
-    ) -> Float:
+    def sums(self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1) -> Float:
         """Sums of all moments of each slab; see `Executor`."""
         result = np.empty((len(rows), self.layout.n_entries))
         rows = readable(np.ascontiguousarray(rows))

@@ -97,7 +97,10 @@ def _halves(layout: Layout, degree: int) -> tuple[Int, Int, Int]:
     columns = []  # indices, plus or minus the base where they are repeated; 0 for none
     for feature, own in zip(factors.features.T.astype(np.int64), factors.degrees.T, strict=True):
         shift = np.where(own > 1, np.where(is_small, base, -base), 0)
-        columns += [np.where(own >= p, 2 * base + feature + 1 + shift, 0) for p in range(1, int(own.max()) + 1)]
+        columns += [
+            np.where(own >= p, 2 * base + feature + 1 + shift, 0)
+            for p in range(1, int(own.max()) + 1)
+        ]
     indices = -np.sort(-np.stack(columns, axis=1), axis=1)
     sizes = (indices > 0).sum(axis=1)
     kept = np.flatnonzero(sizes <= degree)
