@@ -92,11 +92,7 @@ static isize place_in_all(const row_source *rows, isize s)
 #endif
 #define MM_AVX512
 #define NAME(x) JOIN(x, avx512)
-#include "lanes.h"
-#include "sums.h"
-#include "density.h"
-#include "lanes_end.h"
-#undef NAME
+#include "set.h"
 #undef MM_AVX512
 #ifdef __clang__
 #pragma clang attribute pop
@@ -108,11 +104,7 @@ static isize place_in_all(const row_source *rows, isize s)
 #endif
 #define MM_AVX2
 #define NAME(x) JOIN(x, avx2)
-#include "lanes.h"
-#include "sums.h"
-#include "density.h"
-#include "lanes_end.h"
-#undef NAME
+#include "set.h"
 #undef MM_AVX2
 #ifdef __clang__
 #pragma clang attribute pop
@@ -124,11 +116,7 @@ static isize place_in_all(const row_source *rows, isize s)
 #include <arm_neon.h>
 #define MM_NEON
 #define NAME(x) JOIN(x, neon)
-#include "lanes.h"
-#include "sums.h"
-#include "density.h"
-#include "lanes_end.h"
-#undef NAME
+#include "set.h"
 #undef MM_NEON
 
 #else
@@ -301,8 +289,8 @@ static void on_threads(task *work, isize n_threads)
     pthread_t ids[MOST_THREADS];
     thread threads[MOST_THREADS];
     isize n_started = 0;
-    if (n_threads > work->n_items)
-        n_threads = work->n_items;
+    n_threads = n_threads < work->n_items ? n_threads : work->n_items;
+    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
     for (isize i = 1; i < n_threads; i++) {
         threads[i] = (thread){work, i};
         if (pthread_create(&ids[i], NULL, take_items, &threads[i]))
@@ -386,14 +374,15 @@ typedef struct {
     task task;
     isize n, d;
     const double *rows;
-    double *wide, *out;
+    double *out;
 } extremes_task;
 
 static void do_extremes(task *work, isize block, isize thread)
 {
     extremes_task *t = (extremes_task *)work;
-    code->extremes(t->rows + block * t->n * t->d, t->n, t->d, t->wide + thread * 2 * LANES * t->d,
-                   t->out + block * 2 * t->d);
+    double *low = t->out + block * 2 * t->d;
+    (void)thread;
+    code->extremes(t->rows + block * t->n * t->d, t->n, t->d, low, low + t->d);
 }
 
 PyDoc_STRVAR(extremes_doc,
@@ -402,7 +391,7 @@ PyDoc_STRVAR(extremes_doc,
 
 static PyObject *extremes(PyObject *module, PyObject *args)
 {
-    extremes_task t = {.wide = NULL};
+    extremes_task t;
     isize n_blocks, n_threads;
     PyObject *rows, *out, *result = NULL;
     held h = {.n = 0};
@@ -416,17 +405,12 @@ static PyObject *extremes(PyObject *module, PyObject *args)
     if (!(x = hold(&h, rows, READ, times(times(n_blocks, t.n), t.d), "rows"))
         || !(y = hold(&h, out, WRITE, times(times(n_blocks, 2), t.d), "out")))
         goto done;
-    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
-    n_threads = n_threads < n_blocks ? n_threads : n_blocks;
     t.task = (task){n_blocks, 0, do_extremes}, t.rows = x->buf, t.out = y->buf;
-    if (!(t.wide = allocate(times(times(n_threads, 2 * LANES), t.d))))
-        goto done;
     Py_BEGIN_ALLOW_THREADS
     on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
     result = Py_NewRef(Py_None);
 done:
-    PyMem_Free(t.wide);
     release(&h);
     return result;
 }
@@ -466,7 +450,7 @@ static PyObject *in_range(PyObject *module, PyObject *args)
     t.n = x.len / 8, t.values = x.buf;
     t.task = (task){(t.n + RANGE_PART - 1) / RANGE_PART, 0, do_range};
     Py_BEGIN_ALLOW_THREADS
-    on_threads(&t.task, n_threads < MOST_THREADS ? n_threads : MOST_THREADS);
+    on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&x);
     return PyBool_FromLong(t.all);

@@ -127,34 +127,17 @@ static void NAME(block)(const plan *p, const double *rows, const double *weights
         out[e] = sums[p->positions[e]];
 }
 
-/* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d). Eight rows at a time. */
-static void NAME(extremes)(const double *rows, isize n, isize d, double *wide, double *low)
+/* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d). */
+static void NAME(extremes)(const double *rows, isize n, isize d, double *restrict low, double *restrict high)
 {
-    double *wide_high = wide + LANES * d, *high = low + d;
-    isize whole = n / LANES;
-    for (isize j = 0; j < d; j++)
-        low[j] = high[j] = rows[j];
-    if (whole) {
-        memcpy(wide, rows, LANES * d * sizeof(double));
-        memcpy(wide_high, rows, LANES * d * sizeof(double));
-        for (isize k = 1; k < whole; k++) {
-            const double *x = rows + k * LANES * d;
-            for (isize i = 0; i < LANES * d; i++) {
-                wide[i] = x[i] < wide[i] ? x[i] : wide[i];
-                wide_high[i] = x[i] > wide_high[i] ? x[i] : wide_high[i];
-            }
+    memcpy(low, rows, d * sizeof(double));
+    memcpy(high, rows, d * sizeof(double));
+    for (isize k = 1; k < n; k++)
+        for (isize j = 0; j < d; j++) {
+            double x = rows[k * d + j];
+            low[j] = x < low[j] ? x : low[j];
+            high[j] = x > high[j] ? x : high[j];
         }
-        for (isize i = 0; i < LANES * d; i++) {
-            isize j = i % d;
-            low[j] = wide[i] < low[j] ? wide[i] : low[j];
-            high[j] = wide_high[i] > high[j] ? wide_high[i] : high[j];
-        }
-    }
-    for (isize i = whole * LANES * d; i < n * d; i++) {
-        isize j = i % d;
-        low[j] = rows[i] < low[j] ? rows[i] : low[j];
-        high[j] = rows[i] > high[j] ? rows[i] : high[j];
-    }
 }
 
 /* Whether every number is at most `largest` in size; not so for NaN. */

@@ -4,8 +4,8 @@ The frame comes from the first block, on the host, as for NumPy rows. Then batch
 they lie; they start small and grow sixteenfold. Only bounds, one block and the sums of a batch come
 to the host. A batch whose bounds or means do not fit the frame (an outlier, a constant that varies,
 a drift) is halved, and at the size of a block it takes the way of NumPy rows. So do rows on other
-devices, and all rows where the kernel has no code for the layout. Sums of a batch are float64 sums of
-long slabs of rows, so their last bits differ from NumPy's; from there on they are exact sums.
+devices, and all rows where the kernel has no code for the layout. Sums of a batch are float64 sums
+of long slabs of rows, so their last bits differ from NumPy's; from there on they are exact sums.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
 ``blocks``): about 1e-10 at the largest batches and order 4.

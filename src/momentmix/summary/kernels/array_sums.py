@@ -1,6 +1,7 @@
 """Sums of all moments of blocks of NumPy rows, without compiled code.
 
-This is the specification of the compiled code, and its fall-back: it takes two to four times as long.
+This is the specification of the compiled code, and its fall-back, which takes two to four times
+as long.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ class ArrayExecutor:
         at_once = max(n_threads, _SUMS_AT_ONCE // self.layout.n_entries)
         near = np.flatnonzero(is_far == 0)
         for start in range(0, len(near), at_once):
-            some = near[start : start + at_once]
+            some: Any = near[start : start + at_once]
             if some[-1] - some[0] < len(some):
                 some = slice(some[0], some[-1] + 1)  # without a copy
             part, w = blocks[some], None if weights is None else weights[some]

@@ -2,17 +2,18 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| A, the larger half of I = A ∪ B: repeated indices first, then the highest | ``lefts`` | (n_left, w) |
-| B, the other half | among ``rights`` | (n_right, w) |
+| A, half of I = A ∪ B: the highest indices | rows of ``lefts`` | (n_left, w) |
+| B, the others, at most as many | among ``rights`` | (n_right, w) |
 | Σ w y_A y_B = Σ w y_I | a cell of a strip | (columns, height) |
 
 Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in front. Right monomials
-are in order of size, repetitions and colex order, left ones of size, repetitions and lowest index. So
-the right monomials whose products with neighboring left ones are moments stand in a few runs. A
+are ordered by size, repetitions and highest index, left ones by size, repetitions and lowest index.
+So the right monomials whose products with neighboring left ones are moments stand in a few runs. A
 *strip* is the product of `height` left monomials with such a run.
 
 Right monomials are closed under divisors: each monomial, a left one too, is the product of a right
-one and a feature. Compiled code (``native/sums.h``), NumPy and Triton follow the same plan.
+one and a feature. Compiled code (``native/sums.h``) and NumPy follow the same plan. Triton, which
+prefers square tiles, has ``tile_plan``.
 """
 
 from __future__ import annotations
@@ -35,17 +36,14 @@ class Plan(NamedTuple):
     left_factors: Int  # a right monomial and a feature for each left one, (n_left, 2)
     right_factors: Int  # the same for right ones
     strips: Int  # number of the left ones, first right one, end, first cell, (n_strips, 4)
-    positions: Int  # cell of each moment; −1 for those of a higher degree than planned
+    positions: Int  # cell of each moment
 
 
 @lru_cache(maxsize=8)
-def plan(layout: Layout, height: int, gap: int, degree: int = 1 << 20) -> Plan:
-    """Return the plan for the moments up to a degree.
-
-    Strips are `height` left monomials high, and go on over at most `gap` needless right ones.
-    """
+def plan(layout: Layout, height: int, gap: int) -> Plan:
+    """Return the plan: strips of `height`, over gaps of at most `gap` needless right monomials."""
     base = layout.n_features + 1
-    kept, left, right = _halves(layout, degree)
+    left, right = _halves(layout)
     powers = base ** np.arange(left.shape[1])
     left_codes, right_codes = left @ powers, right @ powers  # in colex order
 
@@ -79,15 +77,14 @@ def plan(layout: Layout, height: int, gap: int, degree: int = 1 << 20) -> Plan:
     first, last = needed[is_first], needed[np.append(is_first[1:], True)]
     starts = np.cumsum(np.append(0, (last - first + 1) * height))[:-1]
     strip = np.searchsorted(first, keys, side="right") - 1
-    positions = np.full(layout.n_entries, -1)
-    positions[kept] = starts[strip] + (keys - first[strip]) * height + row % height
+    positions = starts[strip] + (keys - first[strip]) * height + row % height
     strips = np.stack([first // n, first % n, last % n + 1, starts], axis=1)
     lefts, left_factors = np.pad(lefts, padding), np.pad(left_factors, padding)
     return Plan(lefts, rights, left_factors, right_factors, strips, positions)
 
 
-def _halves(layout: Layout, degree: int) -> tuple[Int, Int, Int]:
-    """Numbers of the moments up to a degree, and the indices of both halves of each.
+def _halves(layout: Layout) -> tuple[Int, Int]:
+    """The indices of both halves of each moment.
 
     The left half has the highest indices. Repeated ones come last, where the right half has room
     for two: then few right monomials have repetitions.
@@ -102,12 +99,11 @@ def _halves(layout: Layout, degree: int) -> tuple[Int, Int, Int]:
             for p in range(1, int(own.max()) + 1)
         ]
     indices = -np.sort(-np.stack(columns, axis=1), axis=1)
-    sizes = (indices > 0).sum(axis=1)
-    kept = np.flatnonzero(sizes <= degree)
-    indices, sizes = indices[kept] % base, (sizes[kept, None] + 1) // 2
+    sizes = ((indices > 0).sum(axis=1, keepdims=True) + 1) // 2
+    indices %= base
     is_left, width = np.arange(indices.shape[1]) < sizes, int(sizes.max())
     left, right = (np.sort(np.where(own, indices, 0), axis=1) for own in (is_left, ~is_left))
-    return kept, left[:, -width:], right[:, -width:]
+    return left[:, -width:], right[:, -width:]
 
 
 def _ranks(codes: Int, among: Int) -> Int:

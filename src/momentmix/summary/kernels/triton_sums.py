@@ -9,8 +9,8 @@
 The tables of monomials are never written to memory: each program makes two blocks of them from the
 points and multiplies these on the tensor cores in float64. It loads the points of the next rows
 while it multiplies. ``tile_plan`` says which blocks are multiplied. The high sections have a kernel
-of their own, which reads the points once. Triton comes with torch on Linux; without it, and for orders
-beyond 6, rows come to the host.
+of their own, which reads the points once. Triton comes with torch on Linux; without it, and for
+orders beyond 6, rows come to the host.
 """
 
 from __future__ import annotations
