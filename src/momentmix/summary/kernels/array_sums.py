@@ -6,6 +6,7 @@ as long.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -43,7 +44,7 @@ class ArrayExecutor:
         self.layout, self._plan = layout, plan(layout, _HEIGHT, _HEIGHT)
         sizes = np.count_nonzero(self._plan.rights, axis=1)
         starts = np.searchsorted(sizes, np.arange(2, sizes[-1] + 2)).tolist()
-        self._levels = [slice(a, b) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+        self._levels = [slice(a, b) for a, b in pairwise(starts)]
 
     def sums(self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1) -> Float:
         """Sums of all moments of each slab; see `Executor`."""
