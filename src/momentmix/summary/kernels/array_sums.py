@@ -21,7 +21,7 @@ Units = tuple[Float, Float]
 """Inverse scale (powers of two) and shift (integers), each of shape (n_features,)."""
 
 _HEIGHT = 64  # of a strip: fewer waste less, but the products become small
-_NUMBERS = 1 << 20  # of a table: 8 MB
+_NUMBERS = 1 << 17  # of a table: 1 MB
 _SUMS_AT_ONCE = 1 << 20  # numbers of the sums of some blocks
 
 
