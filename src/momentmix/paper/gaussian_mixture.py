@@ -21,8 +21,8 @@ Differs from the paper:
   there, and a component of variance zero attracts no row. With ``variance_floor=0`` they stay as
   (solve-sigma) gives them, zeros included, which have no density.
 
-Data must not be centered: centering makes M_1 zero and the means linearly dependent. The error
-bound of the parameters (thm:gaussian approx) is measured by ``momentmix reproduce stability``.
+Data must not be centered: centering makes M_1 zero and the means linearly dependent. A test holds
+the parameters to their error bound (thm:gaussian approx).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from scipy.optimize import nnls
 from momentmix._typing import Array
 from momentmix.errors import FitWarning, InputError, check_count, warn_caller
 from momentmix.fitting.data import moments_of, summary_of, table_of
-from momentmix.index_sets import sets_without
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.index_sets import monomials
+from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.gauss_newton import fit_powers
-from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.paper.ranks import best_split, smallest_order
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
@@ -84,7 +84,7 @@ class PaperFit:
         Whether both least squares, (solve-F) and (prob:nls-w mu), converged.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     order: int
     residual: float
     converged: bool
@@ -122,8 +122,8 @@ def fit(
     Examples
     --------
     >>> import numpy as np
-    >>> from momentmix import DiagonalMixture, summarize
-    >>> truth = DiagonalMixture([0.4, 0.6], [[-2.0] * 6, [3.0] * 6], np.ones((2, 6)))
+    >>> from momentmix import Mixture, summarize
+    >>> truth = Mixture.diagonal([0.4, 0.6], [[-2.0] * 6, [3.0] * 6], np.ones((2, 6)))
     >>> shards = [truth.sample(2000, random_state=i)[0] for i in range(2)]
     >>> total = summarize(shards[0], 3) + summarize(shards[1], 3)
     >>> fit(total, 2, random_state=0).mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
@@ -150,18 +150,16 @@ def fit(
     if summary.n_rows < r:
         raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
     if r == 1:
-        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
+        mixture = Mixture.diagonal(np.ones(1), summary.mean[None], summary.variance[None])
         found = PaperFit(mixture, m, 0.0, True)
     else:
         _check_summary(summary, m)
         found = learn_mixture(RawMoments(summary), r, m, random_state)
-    mixture = replace(found.mixture, feature_names=summary.feature_names)
+    mixture = found.mixture.with_feature_names(summary.feature_names)
     return replace(found, mixture=raise_variances(mixture, summary, variance_floor))
 
 
-def raise_variances(
-    mixture: DiagonalMixture, summary: MomentSummary, floor: float
-) -> DiagonalMixture:
+def raise_variances(mixture: Mixture, summary: MomentSummary, floor: float) -> Mixture:
     """Variances of at least `floor` times the variance within components, unless it is zero."""
     if floor == 0:
         return mixture
@@ -248,14 +246,9 @@ def learn_mixture(
     variances[has_rows] = _variances(
         moments, factors[has_rows], end.weights[has_rows], end.factors[has_rows], order
     )
-    mixture = DiagonalMixture(end.weights / end.weights.sum(), end.factors, variances)
+    mixture = Mixture.diagonal(end.weights / end.weights.sum(), end.factors, variances)
     #  algo:gaussian
     return PaperFit(mixture, order, powers.residual, powers.converged and end.converged)
-
-
-def _power_table(vectors: Array, order: int) -> Array:
-    """(v_i^{⊗t})_{Ω_t} as columns, of shape (C(d, t), r)."""
-    return np.stack([power_sum(v[None], order) for v in vectors], axis=1)
 
 
 def _signs_and_scales(
@@ -264,10 +257,10 @@ def _signs_and_scales(
     """Signs of the factors, and β ≥ 0 of (solve-w)."""
     if order % 2 == 0:
         odd = weight_order(moments.n_features, factors.shape[0], odd=True)
-        free = np.linalg.lstsq(_power_table(factors, odd), moments.moment_tensor(odd).values)[0]
+        free = np.linalg.lstsq(monomials(factors.T, odd)[-1], moments.moment_tensor(odd).values)[0]
         factors = np.where(free < 0, -1.0, 1.0)[:, None] * factors
     # (r,)  solve-w
-    scales = _non_negative(_power_table(factors, low), moments.moment_tensor(low).values)
+    scales = _non_negative(monomials(factors.T, low)[-1], moments.moment_tensor(low).values)
     return factors, np.maximum(scales, _LEAST_WEIGHT ** ((order - low) / order))
 
 
@@ -278,9 +271,9 @@ def _variances(
     r, d = means.shape
     variances = np.empty((r, d))
     for j in range(d):
-        sets = sets_without(d, order - 2, j)
-        table = (weights[:, None] * means[:, sets].prod(axis=2)).T  # (|L_j|, r)
-        powers = factors[:, j] ** 2 @ factors[:, sets].prod(axis=2)
+        others = np.arange(d) != j
+        table = weights * monomials(means[:, others].T, order - 2)[-1]  # (|L_j|, r)
+        powers = monomials(factors[:, others].T, order - 2)[-1] @ factors[:, j] ** 2
         target = moments.squared_moments(j, order - 2) - powers  # (|L_j|,)  cov-A
         variances[:, j] = _non_negative(table, target)  # (r,)  solve-sigma, Sig_i^opt
     return variances

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentSummary, summarize
+from momentmix import Mixture, MomentSummary, summarize
 from momentmix.summary import device
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
@@ -63,6 +63,6 @@ def test_batches_on_a_device_and_rows_of_numpy_go_on_in_one_shard(weighted, monk
 def test_gradients_stop_at_sums_but_not_at_densities():
     rows = torch.randn((2_000, 3), dtype=torch.float64, requires_grad=True)
     assert summarize(rows, 2).n_rows == 2_000
-    mixture = DiagonalMixture([1.0], [[1.0, 2.0, 3.0]], np.ones((1, 3)))
+    mixture = Mixture.diagonal([1.0], [[1.0, 2.0, 3.0]], np.ones((1, 3)))
     mixture.log_prob(rows).sum().backward()
     np.testing.assert_allclose(rows.grad, mixture.means - rows.detach().numpy(), atol=1e-12)

@@ -2,10 +2,11 @@ import numpy as np
 import pytest
 
 import momentmix as mm
-from momentmix import DiagonalMixture, largest_rank, paper
+from momentmix import Mixture, largest_rank, paper
 from momentmix.errors import FitWarning
+from momentmix.index_sets import sets_without
 from momentmix.mixture.matching import clustering_accuracy, parameter_errors
-from momentmix.paper.experiments import PerturbedMoments, law_of_section_6
+from momentmix.paper.experiments import ExactMoments, law_of_section_6
 from momentmix.paper.gaussian_mixture import learn_mixture, weight_order
 
 
@@ -14,7 +15,7 @@ def test_exact_moments_in_parameters_out(order):
     r = largest_rank(15, order)
     for seed in range(3):
         truth = law_of_section_6(np.random.default_rng(seed), 15, r, 1.0)
-        errors = parameter_errors(truth, learn_mixture(truth, r, order, seed).mixture)
+        errors = parameter_errors(truth, learn_mixture(ExactMoments(truth), r, order, seed).mixture)
         assert max(errors.values()) < 1e-8
 
 
@@ -22,8 +23,25 @@ def test_exact_moments_in_parameters_out(order):
 def test_signs_at_even_order_come_from_an_odd_one(order, r):
     """With the signs left open half of the means would be turned round."""
     truth = law_of_section_6(np.random.default_rng(3), 15, r, 1.0)
-    found = learn_mixture(truth, r, order, 0).mixture
+    found = learn_mixture(ExactMoments(truth), r, order, 0).mixture
     assert parameter_errors(truth, found)["means"] < 1e-8
+
+
+class PerturbedMoments(ExactMoments):
+    """Each array of moments with a random relative error of 1e-8 to 1e-5."""
+
+    level = 0.0
+
+    def _perturbed(self, exact, *key):
+        noise = np.random.default_rng(key).standard_normal(exact.size)
+        return exact + self.level * np.linalg.norm(exact) / np.linalg.norm(noise) * noise
+
+    def moment_tensor(self, order):
+        values = self._perturbed(super().moment_tensor(order).values, order)
+        return mm.IncompleteSymmetricTensor(values, self.n_features, order)
+
+    def squared_moments(self, feature, order):
+        return self._perturbed(super().squared_moments(feature, order), order, feature, 1)
 
 
 @pytest.mark.parametrize(("order", "share"), [(3, 1.0), (4, 0.5), (5, 1.0), (6, 0.5)])
@@ -33,7 +51,9 @@ def test_parameter_errors_are_proportional_to_moment_errors(order, share):
     truth = law_of_section_6(np.random.default_rng(11), 15, r, 1.0)
     ratios = {"weights": [], "means": [], "variances": []}
     for level in (1e-8, 1e-7, 1e-6, 1e-5):
-        found = learn_mixture(PerturbedMoments(truth, level, seed=1), r, order, 0).mixture
+        moments = PerturbedMoments(truth)
+        moments.level = level
+        found = learn_mixture(moments, r, order, 0).mixture
         for name, error in parameter_errors(truth, found).items():
             ratios[name].append(error / level)
     for values in ratios.values():
@@ -52,8 +72,8 @@ def test_a_true_variance_of_zero_stays_zero():
     rng = np.random.default_rng(5)
     variances = rng.random((3, 10))
     variances[1, 4] = 0.0
-    truth = DiagonalMixture([0.2, 0.3, 0.5], rng.standard_normal((3, 10)), variances)
-    found = learn_mixture(truth, 3, 3, 0).mixture
+    truth = Mixture.diagonal([0.2, 0.3, 0.5], rng.standard_normal((3, 10)), variances)
+    found = learn_mixture(ExactMoments(truth), 3, 3, 0).mixture
     assert parameter_errors(truth, found)["variances"] < 1e-8
     assert (found.variances >= 0).all()
 
@@ -103,3 +123,22 @@ def test_a_factor_without_weight_spoils_no_variances():
     found = paper.fit(summary, 8, 4, random_state=5).mixture
     assert found.weights.min() < 1e-5
     assert clustering_accuracy(labels, found.predict(rows)) > 0.99
+
+
+def test_squared_moments_agree_with_direct_sums():
+    rng = np.random.default_rng(0)
+    mixture = Mixture.diagonal(
+        [0.2, 0.5, 0.3], 3 * rng.standard_normal((3, 4)), 0.1 + rng.random((3, 4))
+    )
+    for j in range(4):
+        for order in (0, 1, 2):
+            expected = [
+                sum(
+                    w * (m[j] ** 2 + v[j]) * np.prod(m[list(i)])
+                    for w, m, v in zip(
+                        mixture.weights, mixture.means, mixture.variances, strict=True
+                    )
+                )
+                for i in sets_without(4, order, j)
+            ]
+            np.testing.assert_allclose(ExactMoments(mixture).squared_moments(j, order), expected)
