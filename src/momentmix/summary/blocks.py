@@ -164,8 +164,7 @@ class BlockSums:
     """Sums of some blocks in one frame, and of Σ w² as their last entry, in 32-bit digits.
 
     Until they are read, digits are float64 numbers at fixed binary places, whose sums are exact;
-    only what lies below the quantum is rounded, once a block, half to even. Threads add to *lanes*
-    of their own.
+    only what lies below the quantum is rounded, once a block, half to even.
     """
 
     def __init__(self, layout: Layout) -> None:
@@ -177,12 +176,6 @@ class BlockSums:
         n_digits = digits_needed(max(-float(both.min()), float(both.max())))
         self._parts.append(np.zeros((n_digits, both.shape[1])))
         add_digits(both, self._parts[-1])
-
-    def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
-        """Return lanes (n_lanes, n_digits, n_entries + 1) to add to, and their rounders."""
-        lanes = np.zeros((n_lanes, n_digits, self._parts[0].shape[1]))
-        self._parts += list(lanes)
-        return lanes, rounders(n_digits)
 
     def digits(self) -> Int:
         """The sums as whole numbers."""
