@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from momentmix.cli.cubes import are_cubes
-from momentmix.cube.cube import SummaryCube
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.fitting.record import load_fit
+from momentmix.groups.cube import SummaryCube
 from momentmix.mixture.model_file import read_model
 from momentmix.mixture.parameter_table import joined_columns
 from momentmix.summary.column_facts import column_facts

@@ -10,7 +10,7 @@ from momentmix.cli.options import output_options, where_option
 from momentmix.cli.output import BINARY, Target
 
 if TYPE_CHECKING:
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
     from momentmix.summary.summary import MomentSummary
 
 
@@ -48,7 +48,7 @@ def merge_command(
 
 def _finish(made: MomentSummary | SummaryCube, target: Target) -> None:
     """Save a summary or a cube, and print what it holds."""
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
     made.save(str(target.path))
     facts: dict[str, Any] = {"n_rows": made.n_rows}

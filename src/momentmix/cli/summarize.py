@@ -13,8 +13,8 @@ from momentmix.progress import step
 from momentmix.wording import plural
 
 if TYPE_CHECKING:
-    from momentmix.cube.cube import SummaryCube
-    from momentmix.cube.summarize_by import CubeJob
+    from momentmix.groups.cube import SummaryCube
+    from momentmix.groups.summarize_by import CubeJob
     from momentmix.summary.summary import MomentSummary
     from momentmix.tables.table_rows import TableRows
 
@@ -111,8 +111,8 @@ def _summary(
 def _cube_job(
     inputs: tuple[str, ...], by: str, families: Any, read_options: ReadOptions
 ) -> CubeJob:
-    from momentmix.cube.keys import parse_keys
-    from momentmix.cube.summarize_by import cube_job
+    from momentmix.groups.keys import parse_keys
+    from momentmix.groups.summarize_by import cube_job
 
     if not by.strip(" ,"):
         raise click.UsageError(
@@ -133,7 +133,7 @@ def _report(
     made: MomentSummary | SummaryCube, rows: TableRows, order: int, target: Target, seconds: float
 ) -> None:
     """Print what was read and written."""
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
     n, d, n_dropped = made.n_rows, rows.n_features, rows.n_dropped
     facts: dict[str, Any] = {"n_rows": n, "n_dropped": n_dropped, "n_features": d, "order": order}

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import momentmix as mm
-from momentmix.cube.periods import Periods
 from momentmix.errors import InputError
+from momentmix.groups.periods import Periods
 
 
 def table(times):

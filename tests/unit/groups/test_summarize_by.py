@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import momentmix as mm
-from momentmix.cube import grouping
-from momentmix.cube.grouping import KeyIndex
 from momentmix.errors import InputError
+from momentmix.groups import grouping
+from momentmix.groups.grouping import KeyIndex
 
 N = 3000
 

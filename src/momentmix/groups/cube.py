@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from momentmix.atomic_file import atomic_write
-from momentmix.cube.file import ENDINGS, packed, unpacked
-from momentmix.cube.keys import GroupKey
 from momentmix.errors import InputError, InputTypeError, SummaryFileError
+from momentmix.groups.file import ENDINGS, packed, unpacked
+from momentmix.groups.keys import GroupKey
 from momentmix.html.notebook import box, plain_table
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of

@@ -10,10 +10,10 @@ from itertools import islice
 from typing import Any
 
 from momentmix.capacity import usual_order
-from momentmix.cube.cube import SummaryCube
-from momentmix.cube.grouping import GroupedRows, GroupedShard, KeyIndex
-from momentmix.cube.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.errors import InputError, check_count
+from momentmix.groups.cube import SummaryCube
+from momentmix.groups.grouping import GroupedRows, GroupedShard, KeyIndex
+from momentmix.groups.keys import GroupKey, Key, KeySpec, columns_read, find_key, parse_keys
 from momentmix.progress import check_asked, step
 from momentmix.summary.file import rows_of
 from momentmix.summary.parts import place_id

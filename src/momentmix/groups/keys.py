@@ -24,8 +24,8 @@ from urllib.parse import unquote
 import numpy as np
 
 from momentmix._typing import Array, Float, Int
-from momentmix.cube.periods import NO_DATE, Periods, no_date
 from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
+from momentmix.groups.periods import NO_DATE, Periods, no_date
 from momentmix.tables.cells import Cells, cells_of, is_missing
 from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates

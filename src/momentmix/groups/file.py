@@ -16,8 +16,8 @@ from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
-from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
+from momentmix.groups.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.json_fields import parse_strict
 from momentmix.summary.file import is_whole, rows_of
 from momentmix.tables.source import checked, refuse_damage
