@@ -27,9 +27,9 @@ def are_cubes(paths: Sequence[str]) -> bool:
 
 def names_cube(path: str) -> bool:
     """Whether a file of this name is written as a cube."""
-    from momentmix.groups.file import ENDINGS
+    from momentmix.groups.file import ENDING
 
-    return path.lower().endswith(ENDINGS)
+    return path.lower().endswith(ENDING)
 
 
 def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) -> SummaryCube:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.argument("summaries", nargs=-1, required=True)
-@output_options("File of the sum; .parquet or .arrow for a cube.", required=True)
+@output_options("File of the sum; .parquet for a cube.", required=True)
 @click.option("--minus", multiple=True, metavar="FILE", help="Subtract this one; repeatable.")
 @where_option
 @click.option("--rollup", metavar="KEYS", help="Merge groups of a cube that agree in these.")

@@ -14,7 +14,7 @@ from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.groups.cube import SummaryCube
-    from momentmix.groups.summarize_by import CubeJob
+    from momentmix.groups.summarize_by import GroupedTable
     from momentmix.summary.summary import MomentSummary
     from momentmix.tables.table_rows import TableRows
 
@@ -60,7 +60,7 @@ def summarize_command(
 ) -> None:
     """Sum the moments of rows in one pass over files, folders, globs, or from - (CSV).
 
-    With --by, the output is a cube: a table (.parquet or .arrow) of keys, numbers of rows and
+    With --by, the output is a cube: a table (.parquet) of keys, numbers of rows and
     summaries that merge, fit, compare and track read. Keys are names of columns or of folders
     (region=EU/), or year, quarter, month, week, day or hour of a column of dates.
     """
@@ -71,7 +71,7 @@ def summarize_command(
     if by is None and min_rows > 1:
         raise click.UsageError("--min-rows goes with --by.")
     if by is not None and not names_cube(output):
-        raise click.UsageError("--by makes a cube; --output must end in .parquet or .arrow.")
+        raise click.UsageError("--by makes a cube; --output must end in .parquet.")
     settings = {"squared_order": squared_order, "n_threads": n_threads}
     begin = time.monotonic()
     made: MomentSummary | SummaryCube
@@ -79,9 +79,9 @@ def summarize_command(
         if by is None:
             rows, made = _summary(inputs, order, settings, families, read_options, target)
         else:
-            job = _cube_job(inputs, by, families, read_options)
-            _say_notes(job.rows, target)
-            rows, made = job.rows, job.cube(order, settings, min_rows)
+            table = _grouped(inputs, by, families, read_options)
+            _say_notes(table.rows, target)
+            rows, made = table.rows, table.cube(order, min_rows=min_rows, **settings)
         made.save(output)
     order = usual_order(rows.n_features) if order is None else order
     _report(made, rows, order, target, time.monotonic() - begin)
@@ -108,11 +108,10 @@ def _summary(
     return rows, summary
 
 
-def _cube_job(
+def _grouped(
     inputs: tuple[str, ...], by: str, families: Any, read_options: ReadOptions
-) -> CubeJob:
-    from momentmix.groups.keys import parse_keys
-    from momentmix.groups.summarize_by import cube_job
+) -> GroupedTable:
+    from momentmix.groups.summarize_by import GroupedTable
 
     if not by.strip(" ,"):
         raise click.UsageError(
@@ -120,8 +119,8 @@ def _cube_job(
         )
     if "-" in inputs:
         raise click.UsageError("--by needs files; standard input has no name for its shards.")
-    keys, reading = parse_keys(by), read_options.reading()
-    return cube_job(list(inputs), keys, families, read_options.missing, reading)
+    missing, reading = read_options.missing, read_options.reading()
+    return GroupedTable.open(list(inputs), by, families, missing, reading)
 
 
 def _say_notes(rows: TableRows, target: Target) -> None:

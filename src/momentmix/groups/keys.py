@@ -1,65 +1,54 @@
-"""Keys of groups: columns, dates cut to periods, and names of folders (Hive).
+"""Keys of groups as Arrow arrays: columns, periods of dates, and names of folders (Hive).
 
 | in `by` | key | values |
 |---|---|---|
-| ``region`` | region | text, whole numbers, true and false, days; CSV: see `CsvKey` |
+| ``region`` | region | text, whole numbers, true and false, days; text in CSV |
 | ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
-| ``region`` in folders ``region=EU/`` | region | text; whole numbers where all are |
+| ``region`` of folders ``region=EU/`` | region | text; whole numbers where all are |
 
-Each different cell becomes a value; rows have the numbers of their values in `Key.values`. A
-missing cell is a key, None.
+A missing cell is a value of a key, None.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
-from functools import partial
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
-from momentmix._typing import Array, Float, Int
-from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
-from momentmix.groups.periods import NO_DATE, Periods, no_date
-from momentmix.tables.cells import Cells, cells_of, is_missing
-from momentmix.tables.formats.csv_file import CsvFile
-from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates
+from momentmix.errors import InputError, InputTypeError
+from momentmix.tables.cells import Cells
 from momentmix.tables.source import FileSource, Source
-from momentmix.tables.table_rows import RowBlock, common_kind
+from momentmix.tables.table_rows import RowBlock
 from momentmix.wording import did_you_mean
 
 Value = str | int | bool | date | datetime | None
 GroupKey = tuple[Value, ...]  # a value of each key
 
-_ASKED = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
+UNITS = ("year", "quarter", "month", "week", "day", "hour")
+RESERVED = ("n_rows", "summary", "checksum")  # columns of the file of a cube
+_PERIOD = re.compile(r"\s*(\w+)\s*\(\s*(.+?)\s*\)\s*")
 _FOLDER = re.compile(r"([^=/\\]+)=([^/\\]*)")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
-_MOST_LABELS = 1 << 22  # of a key: more groups than that are names of rows
-_LOOKED_AT = 100  # texts of a key that decide whether it holds times
-_BOOLS = dict.fromkeys(TRUE, 1.0) | dict.fromkeys(FALSE, 0.0)
-_LARGEST = 2.0**53  # from here on, float64 makes one number of several
-CHECKSUM = "checksum"
-RESERVED = ("n_rows", "summary", CHECKSUM)  # columns of a file of a cube
+_CALENDAR = -62_135_596_800, 253_402_300_800  # seconds since 1970 of the years 1 to 9999
+_TICKS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
 @dataclass(frozen=True)
-class KeySpec:
+class Key:
     """A key as it was given: its name, its column, and the unit of a date or an empty text."""
 
     name: str
     column: str
     unit: str = ""
 
-    def __str__(self) -> str:
-        return f"{self.unit}({self.column})" if self.unit else self.column
 
-
-def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
+def parse_keys(by: str | Sequence[str]) -> list[Key]:
     """Keys from texts such as "region" and "week(ts)".
 
     >>> [(key.name, key.column) for key in parse_keys("region, week(ts)")]
@@ -70,19 +59,20 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
         raise InputTypeError(
             f"by must be names of columns, or week(column) and its like; got {by!r}."
         )
-    asked = [m.groups() if (m := _ASKED.fullmatch(x)) else ("", x.strip()) for x in texts]
-    units = [unit for unit, _ in asked]
-    found = []
-    for (unit, column), text in zip(asked, texts, strict=True):
-        if unit and unit not in Periods.UNITS:
+    pairs = [m.groups() if (m := _PERIOD.fullmatch(x)) else ("", x.strip()) for x in texts]
+    simple = [unit or column for unit, column in pairs]
+    keys = []
+    for unit, column in pairs:
+        if unit and unit not in UNITS:
             raise InputError(
-                f"a key of dates must be {', '.join(f'{u}(column)' for u in Periods.UNITS)}; got "
-                f"{text.strip()!a}."
+                f"a key of dates must be {', '.join(f'{u}(column)' for u in UNITS)}; got "
+                f"{unit}({column})."
             )
-        alone = units.count(unit) + [c for u, c in asked if not u].count(unit) == 1
-        name = column if not unit else unit if alone else f"{unit}_{column}"  # week(start, end)
-        found.append(KeySpec(name, column, unit))
-    names = [key.name for key in found]
+        name = unit or column
+        if unit and simple.count(unit) > 1:
+            name = f"{unit}_{column}"  # week(start), week(end)
+        keys.append(Key(name, column, unit))
+    names = [key.name for key in keys]
     for name in names:
         if names.count(name) > 1:
             raise InputError(f"keys must differ; {name!a} is given twice.")
@@ -91,314 +81,216 @@ def parse_keys(by: str | Sequence[str]) -> list[KeySpec]:
                 f"a key cannot be called {name!a}, which the file of a cube needs; rename the "
                 "column."
             )
-    return found
+    return keys
 
 
-def columns_read(keys: Sequence[Key], table: int) -> list[int]:
-    """Numbers of the columns of a source that hold keys, each once."""
-    return list(dict.fromkeys(key.columns[table] for key in keys if key.columns))
+def natural_order(value: Value) -> tuple[Any, ...]:
+    """Sort key of a value: numbers within texts count as numbers, missing values come last.
+
+    >>> sorted(["b", "a10", None, "a9"], key=natural_order)
+    ['a9', 'a10', 'b', None]
+    """
+    if value is None:
+        return (1,)
+    if not isinstance(value, str):
+        return 0, value
+    parts = re.split(r"([0-9]+)", value)
+    return 0, [int(x) if i % 2 else x for i, x in enumerate(parts)], value
 
 
-def find_key(sources: Sequence[Source], spec: KeySpec) -> Key:
-    """Return the key, where the sources have it; columns without names go by their numbers."""
-    names = [source.column_names or [*map(str, range(source.n_columns))] for source in sources]
-    have = [spec.column in own for own in names]
-    if all(have):
-        return _of_column(sources, spec, [own.index(spec.column) for own in names])
-    folders = [_in_path(x.path) if isinstance(x, FileSource) else {} for x in sources]
-    texts = [own[spec.column] for own in folders if spec.column in own]
-    if len(texts) < len(sources) or any(have):
-        lacking = [x for x, own in zip(sources, folders, strict=True) if spec.column not in own]
-        raise InputError(
-            f"{(lacking or [sources[have.index(True)]])[0].name} has no column {spec.column!a} to "
-            f"group by, and no folder {spec.column}=… above it; it has "
-            f"{', '.join(map(ascii, names[0][:20]))}. All inputs need the key in the same place."
-            f"{did_you_mean(spec.column, names[0])}"
+# -- values ------------------------------------------------------------------------------------
+
+
+class KeyColumn:
+    """A key in the sources of a table: the number of its column in each, or texts of folders."""
+
+    def __init__(
+        self,
+        key: Key,
+        sources: Sequence[Source],
+        numbers: Sequence[int] = (),
+        folders: Sequence[Value] = (),
+    ) -> None:
+        self.key, self.sources, self.numbers, self.folders = key, sources, numbers, folders
+        self.type: Any = None  # of the values; None as long as all are missing
+
+    def values(self, table: int, block: RowBlock, pieces: Sequence[Any]) -> Any:
+        """Values of the rows of a block that were kept; `pieces` are the cells of all its rows."""
+        import pyarrow as pa
+
+        source = self.sources[table]
+
+        def place(row: int) -> str:
+            if not self.numbers:
+                return f"{source.name}, folder {self.key.column}"
+            where = source.where(block.first_row + row), source.label(self.numbers[table])
+            return ", ".join([source.name, *where])
+
+        try:
+            cells = [_arrow(piece, source.nulls) for piece in pieces]
+            array = pa.concat_arrays(cells) if self.numbers else pa.array([self.folders[table]])
+            array = array if array.null_count < len(array) else pa.nulls(len(array))
+            unit = self.key.unit
+            array = _periods(array, unit, place) if unit else plain(array)
+        except (ValueError, pa.ArrowException) as error:
+            if isinstance(error, InputError):
+                raise
+            where = self.key.column if not self.numbers else source.label(self.numbers[table])
+            raise InputError(f"{source.name}, {where}: {error}") from None
+        if array.null_count == len(array):
+            array = pa.nulls(len(array), self.type)
+        elif array.type != (self.type or array.type):
+            raise InputError(
+                f"key {self.key.column!a} is {array.type} in {source.name}, and {self.type} "
+                "before it; the same group would have two keys. Convert one of the columns."
+            )
+        else:
+            self.type = array.type
+        if not self.numbers:
+            return array.take(pa.array(np.zeros(len(block.features), dtype=np.int64)))
+        return array if block.kept is None else array.filter(pa.array(block.kept))
+
+
+def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
+    """First days of the periods of dates, times (of UTC) or texts (ISO 8601)."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    def check(is_wrong: Any, text: str = "a time") -> None:
+        row = compute.index(is_wrong, True).as_py()
+        if row >= 0:
+            text = ascii(array[row].as_py()[:60]) if _is_text(array.type) else text
+            raise InputError(
+                f"{place(row)}: {text} is no date; dates must be written as 2026-01-31 or "
+                "2026-01-31T08:15 (ISO 8601), of the years 1 to 9999 in UTC. Correct the cell, or "
+                "convert the column."
+            )
+
+    times = array
+    if _is_text(array.type):
+        coded = array.dictionary_encode()
+        instants = [_instant(text) for text in coded.dictionary.to_pylist()]
+        check(pa.array([x is None for x in instants], pa.bool_()).take(coded.indices))
+        times = pa.array(instants, pa.timestamp("us")).take(coded.indices)
+    elif pa.types.is_date(array.type):
+        times = array.cast(pa.timestamp("ms"))
+    elif pa.types.is_null(array.type):
+        times = array.cast(pa.timestamp("us"))
+    elif not pa.types.is_timestamp(array.type):
+        raise ValueError(f"{unit}() needs dates, and the column holds {array.type}.")
+    precision = times.type.unit
+    times = times.cast(pa.timestamp(precision))  # of UTC
+    low, high = (end * _TICKS[precision] for end in _CALENDAR)
+    if precision != "ns":  # whose range is less than the calendar
+        ticks = times.cast(pa.int64())
+        check(compute.or_(compute.less(ticks, low), compute.greater_equal(ticks, high)))
+    times = compute.floor_temporal(times, unit=unit)
+    return times.cast(pa.timestamp("us") if unit == "hour" else pa.date32())
+
+
+def _is_text(kind: Any) -> bool:
+    from pyarrow import types
+
+    return any(f(kind) for f in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def _instant(text: str) -> datetime | None:
+    """A time of UTC without its zone; None for a text that is no date."""
+    try:
+        time = datetime.fromisoformat(text.strip())
+        return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _arrow(column: Any, nulls: Sequence[str]) -> Any:
+    """Cells of a source as an Arrow array without a dictionary; `nulls` are texts of none."""
+    import pyarrow as pa
+    from pyarrow import compute
+
+    if isinstance(column, Cells) and column.labels is not None:
+        labels = pa.array(column.labels)
+        column = labels.take(pa.array(column.values, pa.int64(), mask=column.values < 0))
+    elif isinstance(column, Cells | np.ndarray):
+        cells = column.values if isinstance(column, Cells) else column
+        if cells.dtype.kind == "M" and np.datetime_data(cells.dtype)[0] in (
+            "Y",
+            "M",
+            "W",
+            "h",
+            "m",
+        ):
+            cells = cells.astype("M8[s]")  # Arrow has no such units
+        column = pa.array(cells, from_pandas=True)
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if nulls and _is_text(column.type):
+        is_null = compute.is_in(compute.utf8_trim_whitespace(column), pa.array(nulls, column.type))
+        column = compute.if_else(is_null, None, column)
+    return column
+
+
+def plain(array: Any) -> Any:
+    """The values of a key as text, whole numbers, true and false, or days."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = array.type
+    if _is_text(kind):
+        return array.cast(pa.string())
+    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+        try:
+            return array.cast(pa.int64())
+        except pa.ArrowInvalid as error:
+            raise ValueError(
+                f"numbers of a key must be whole, of 64 bits; {error}. Round them or cut them into "
+                "classes, or convert the column to text."
+            ) from None
+    if types.is_date(kind):
+        return array.cast(pa.date32())
+    if types.is_boolean(kind) or types.is_null(kind):
+        return array
+    if types.is_timestamp(kind):
+        raise ValueError(
+            f"it holds times ({kind}); nearly every row would be a group. Group by day(column), "
+            "week(column) or month(column)."
         )
-    whole = all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
-    read: Any = partial(_period, spec) if spec.unit else int if whole else str
-    return Key(spec, sources, [], values=[None if x == _NO_VALUE else read(x) for x in texts])
+    raise ValueError(
+        f"a key must hold text, whole numbers, true and false, or dates; it holds {kind}."
+    )
+
+
+# -- columns and folders -----------------------------------------------------------------------
+
+
+def find_key(sources: Sequence[Source], key: Key) -> KeyColumn:
+    """The key, where the sources have it; columns without names go by their numbers."""
+    names = [source.column_names or [*map(str, range(source.n_columns))] for source in sources]
+    have = [key.column in each for each in names]
+    if all(have):
+        return KeyColumn(key, sources, [each.index(key.column) for each in names])
+    folders = [_in_path(x.path) if isinstance(x, FileSource) else {} for x in sources]
+    texts = [each[key.column] for each in folders if key.column in each]
+    if len(texts) < len(sources) or any(have):
+        lacking = [x for x, each in zip(sources, folders, strict=True) if key.column not in each]
+        raise InputError(
+            f"{(lacking or [sources[have.index(True)]])[0].name} has no column {key.column!a} to "
+            f"group by, and no folder {key.column}=… above it; it has "
+            f"{', '.join(map(ascii, names[0][:20]))}. All inputs need the key in the same place."
+            f"{did_you_mean(key.column, names[0])}"
+        )
+    are_whole = not key.unit
+    are_whole &= all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
+    values = [None if x == _NO_VALUE else int(x) if are_whole else x for x in texts]
+    return KeyColumn(key, sources, folders=values)
 
 
 def _in_path(path: Path) -> dict[str, str]:
-    """Return values in the names of the folders above a file, as ``region=north%20west``."""
+    """Values in the names of the folders above a file, as ``region=north%20west``."""
     matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
     return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}
 
 
-def _period(spec: KeySpec, text: str) -> Value:
-    """The period of a date in the name of a folder."""
-    periods = Periods(spec.unit)
-    number = float(periods.of_texts([text])[0])
-    if number == NO_DATE:
-        raise no_date(f"folder {spec.column}={text}", text)
-    return periods.start(int(number))
-
-
-def _of_column(sources: Sequence[Source], spec: KeySpec, columns: list[int]) -> Key:
-    """The key of a column, by what it holds."""
-    kind, source = common_kind(sources, columns), sources[0]
-    if spec.unit and kind.kind not in ("date", "text", "mixed"):
-        held = f"numbers ({kind.type})" if kind.kind == "number" else kind.type
-        raise _no_dates(spec, source, held)
-    if kind.type == "date and time" and not spec.unit:
-        raise _times(spec, source, kind.type)
-    if spec.unit or kind.kind == "date":
-        return Key(spec, sources, columns, "date")
-    if kind.kind in ("number", "text") and all(isinstance(each, CsvFile) for each in sources):
-        return CsvKey(spec, sources, columns, kind.kind)
-    if kind.kind in ("text", "number", "bool"):
-        return Key(spec, sources, columns, kind.kind)
-    raise source.problem(columns[0]) or InputError(
-        f"{source.name}: a key must hold text, whole numbers, true and false, or dates; "
-        f"{spec.column!a} holds {kind.type}."
-    )
-
-
-# -- errors -----------------------------------------------------------------------------------
-
-
-def _no_key(spec: KeySpec, number: float) -> InputError:
-    return InputError(
-        f"key {str(spec)!a}: numbers must be whole, and less than 2^53, from which on different "
-        f"ones become equal; got {number:.17g}. Round or cut them into classes, or convert the "
-        "column to text."
-    )
-
-
-def _no_dates(spec: KeySpec, source: Source, type_: str) -> InputError:
-    return InputError(
-        f"{source.name}: {spec} needs dates, and {spec.column!a} holds {type_}. Convert it to "
-        "dates."
-    )
-
-
-def _times(spec: KeySpec, source: Source, type_: str) -> InputError:
-    name = spec.column
-    return InputError(
-        f"{source.name}: {name!a} holds times ({type_}); nearly every row would be a group. Group "
-        f"by day({name}), week({name}) or month({name})."
-    )
-
-
-# -- kinds of keys ----------------------------------------------------------------------------
-
-
-class Key:
-    """A key: its column, and the values of its numbers."""
-
-    def __init__(
-        self,
-        spec: KeySpec,
-        sources: Sequence[Source],
-        columns: list[int],  # its number in each source; empty where folders have the key
-        kind: str = "text",
-        values: Sequence[Value] = (),
-    ) -> None:
-        self.spec, self.sources, self.columns, self._kind = spec, sources, columns, kind
-        self.values: list[Any] = [*values]
-        self._known: dict[Any, int] = {}
-        self._last: tuple[Any, Int] = (None, np.empty(0, dtype=np.int64))  # labels, their numbers
-        self._periods = Periods(spec.unit or "day")
-        self._may_be_times = True  # texts, until some were looked at
-
-    def numbers(self, table: int, block: RowBlock, pieces: Iterable[Any]) -> Int:
-        """Return numbers of the values of the rows kept; `pieces` are the cells of all rows."""
-        if not self.columns:
-            return np.full(len(block.features), table)
-        found, first_row = [], block.first_row
-        for piece in pieces:
-            found.append(self._numbers_of(piece, table, first_row))
-            first_row += len(found[-1])
-        numbers = np.concatenate(found)
-        return numbers if block.kept is None else numbers[block.kept]
-
-    def _numbers_of(self, piece: Any, table: int, first_row: int) -> Int:
-        """Numbers of consecutive cells, the first of which is in this row."""
-        import pyarrow as pa
-
-        labels = None
-        if self._kind == "date":
-            cells = self._dates(piece, table, first_row)
-        else:
-            found = self._cells(piece, table)
-            cells, labels = found.values, found.labels
-        if labels is None:
-            encoded = pa.array(cells.astype(np.float64)).dictionary_encode()
-            codes = encoded.indices.to_numpy()
-            different = [None if x != x else x for x in encoded.dictionary.to_pylist()]
-        else:
-            codes, different = cells, [*labels, None]  # a missing cell has the code −1
-        if labels is None or labels is not self._last[0]:
-            self._check_times(different, table)
-
-            def place(code: int) -> str:
-                return self._place(table, first_row + int((codes == code).argmax()))
-
-            own = [
-                self._number(None if x is None else self._value(x, table, partial(place, code)))
-                for code, x in enumerate(different)
-            ]
-            self._last = labels, np.array(own)
-        return np.asarray(self._last[1][codes])
-
-    def _number(self, value: Any) -> int:
-        """The number of a value, a new one where it is met first."""
-        number = self._known.setdefault(value, len(self.values))
-        if number == len(self.values):
-            self.values.append(value)
-            if number >= _MOST_LABELS and isinstance(value, str):
-                raise InputError(
-                    f"{self.sources[0].name}: a key must have at most {_MOST_LABELS:,} values; "
-                    f"{self.spec.column!a} has more. It names rows: group by another column."
-                )
-        return number
-
-    def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
-        """The value of a cell: a label, or a number."""
-        if self._kind == "date":
-            return self._periods.start(int(cell))
-        if self._kind == "text":
-            if not isinstance(cell, str | int):  # labels of a type of categories may be numbers
-                raise _no_key(self.spec, cell)
-            return cell
-        number = cell
-        if isinstance(cell, str):  # of CSV, beside files of other formats
-            source: Any = self.sources[table]
-            number = _BOOLS.get(cell) if self._kind == "bool" else source.dialect.number(cell)
-            if number is None:
-                held = "neither true nor false" if self._kind == "bool" else "not a number"
-                raise InputError(
-                    f"{place()}: {cell[:60]!a} is {held}, as other cells of the key are. Correct "
-                    "the cell, or convert the column."
-                )
-        if number != number:
-            return None
-        if number % 1 or abs(number) >= _LARGEST:
-            raise _no_key(self.spec, number)
-        return bool(number) if self._kind == "bool" else int(number)
-
-    def _check_times(self, labels: Sequence[Any], table: int) -> None:
-        """Raise where the first texts are times of the day, as for columns of dates."""
-        if self._kind != "text" or not self._may_be_times:
-            return
-        source = self.sources[table]
-        texts = [x.strip() for x in labels if isinstance(x, str) and x.strip() not in source.nulls]
-        self._may_be_times = not texts
-        first = texts[:_LOOKED_AT]
-        if texts and are_dates(first) and all(":" in x for x in first):
-            raise _times(self.spec, source, "text")
-
-    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """Map values of a complete pass to the final ones."""
-        return {}
-
-    def _cells(self, piece: Any, table: int) -> Cells:
-        """Cells of a piece; in CSV without spaces, and missing where the text means that."""
-        return cells_of(piece, self.sources[table].nulls)
-
-    def _place(self, table: int, row: int) -> str:
-        source = self.sources[table]
-        return f"{source.name}, {source.where(row)}, {source.label(self.columns[table])}"
-
-    def _dates(self, piece: Any, table: int, first_row: int) -> Float:
-        """Numbers of periods of dates and times, or of texts."""
-        times = _times_of(piece)
-        if times is None:
-            cells = self._cells(piece, table)
-            if cells.labels is None:
-                raise _no_dates(self.spec, self.sources[table], "numbers")
-            texts = np.array([*cells.labels, None], dtype=object)
-            numbers, times = self._periods.of_texts(texts)[cells.values], texts[cells.values]
-        else:
-            if not self.spec.unit and _have_hours(piece):
-                type_ = piece.dtype if times is piece else piece.type
-                raise _times(self.spec, self.sources[table], str(type_))
-            is_array = times.dtype.kind == "M"
-            numbers = self._periods.of_times(times) if is_array else self._periods.of_texts(times)
-        bad = np.flatnonzero(numbers == NO_DATE)
-        if len(bad):
-            raise no_date(self._place(table, first_row + int(bad[0])), str(times[bad[0]]))
-        return numbers
-
-
-def _times_of(piece: Any) -> Array | None:
-    """Dates and times as datetime64 or objects; None for text."""
-    from pyarrow import types
-
-    if isinstance(piece, np.ndarray):
-        return piece  # of a table in memory
-    if isinstance(piece, Cells) or not types.is_temporal(piece.type):
-        return None
-    # As they are: a cast to another unit may leave the range of 64 bits.
-    return np.asarray(piece.to_numpy(zero_copy_only=False))
-
-
-def _have_hours(piece: Any) -> bool:
-    """Whether dates have times of the day."""
-    if not isinstance(piece, np.ndarray):
-        return not str(piece.type).startswith("date")
-    if piece.dtype.kind == "M":
-        return np.datetime_data(piece.dtype)[0] not in ("Y", "M", "W", "D")
-    return isinstance(next((x for x in piece if not is_missing(x)), None), datetime)
-
-
-class CsvKey(Key):
-    """Fields of CSV that are keys, as they are written; their values follow from all of them.
-
-    They are whole numbers if all are written as such, without zeros before them or spaces after
-    them; else text. Only spaces before a text are left out, where that makes no two texts equal.
-    """
-
-    def __init__(
-        self, spec: KeySpec, sources: Sequence[Source], columns: list[int], kind: str
-    ) -> None:
-        super().__init__(spec, sources, columns)
-        assert isinstance(sources[0], CsvFile)
-        self._dialect, self._are_numbers = sources[0].dialect, kind == "number"
-
-    def _cells(self, piece: Any, table: int) -> Cells:
-        return cells_of(piece)
-
-    def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
-        """The text of a field; a number that cannot be a key is an error."""
-        number = self._dialect.number(cell) if self._are_numbers else None
-        if cell.strip() in self._dialect.nulls or number != number:
-            return None
-        if number is not None:
-            is_large = abs(number) >= _LARGEST
-            if number % 1 or (is_large and not self._digits(cell)):
-                raise _no_key(self.spec, number)
-        return str(cell)
-
-    def _digits(self, text: str) -> str:
-        """The digits and sign of a text, where there is nothing else but spaces."""
-        plain = text.strip()
-        return plain if re.fullmatch(r"[+-]?\d+", plain, re.ASCII) else ""
-
-    def _whole(self, text: str) -> int | None:
-        """The whole number that a text is; None for one that must stay text."""
-        number, digits = self._dialect.number(text), self._digits(text)
-        if number is None or text != text.rstrip() or re.match(r"\s*[+-]?0\d", text):
-            return None
-        whole = int(digits) if digits else int(number)
-        return whole if abs(whole) < 1 << 63 else None  # as many bits as a file has
-
-    def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
-        """Map the texts of all rows to their values; warn where several are one number."""
-        texts = [value for value in values if isinstance(value, str)]
-        numbers = {text: self._whole(text) for text in sorted(texts)}
-        if not self._are_numbers or None in numbers.values():
-            bare = {text: text.lstrip() for text in texts}
-            return bare if len({*bare.values()}) == len(bare) else {}
-        first: dict[int | None, str] = {}
-        for text, number in numbers.items():
-            other = first.setdefault(number, text)
-            if other != text:
-                warn_caller(
-                    f"key {str(self.spec)!a}: {other!a} and {text!a} are one number, and so one "
-                    "group. To keep them apart, pass a data frame that has them as text.",
-                    FitWarning,
-                )
-                break
-        return numbers
+def columns_read(keys: Sequence[KeyColumn], table: int) -> list[int]:
+    """Numbers of the columns of a source that hold keys, each once."""
+    return list(dict.fromkeys(key.numbers[table] for key in keys if key.numbers))

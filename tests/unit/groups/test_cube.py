@@ -1,6 +1,7 @@
 """Cubes: filtered, rolled up, added, subtracted; and their files in the hands of other programs."""
 
 import datetime as dt
+import hashlib
 
 import duckdb
 import numpy as np
@@ -49,7 +50,7 @@ def test_conditions_on_keys(cube):
     ("conditions", "message"),
     [
         ({"store": 1}, "no key 'store'; it has region, day, flag"),
-        ({"day": "soon"}, "ISO 8601"),
+        ({"day": "soon"}, "key .day. is a date; got .soon., which is text .*ISO 8601"),
         ({"region": ["EU", 3]}, "key 'region' is text; got 3, which is a number"),
         ({"flag": "True"}, "key 'flag' is a number; got 'True', which is text and"),
         ({"day": slice(dt.datetime(2026, 1, 1), None)}, "'day' is a date; got .* which is a time"),
@@ -109,10 +110,9 @@ def test_cubes_of_other_columns_or_orders_do_not_mix(cube):
         _ = cube + renamed
 
 
-@pytest.mark.parametrize("ending", ["parquet", "arrow", "feather"])
-def test_files_keep_everything(cube, tmp_path, ending):
+def test_files_keep_everything(cube, tmp_path):
     small = cube.at_least(30)
-    path = tmp_path / f"cube.{ending}"
+    path = tmp_path / "cube.parquet"
     small.save(path)
     again = mm.SummaryCube.load(path)
     assert again == small
@@ -142,19 +142,19 @@ def test_damaged_files_are_refused(cube, tmp_path):
     path, bad = tmp_path / "cube.parquet", tmp_path / "bad.parquet"
     cube.save(path)
     whole, data = pq.read_table(path), path.read_bytes()
+    old_version = b'{"version": 3, "left_out": [0, 0]}'
+    old_version = hashlib.sha256(old_version).hexdigest().encode() + b" " + old_version
     counts = pa.array([n + 1 for n in whole["n_rows"].to_pylist()])
     place = whole.column_names.index("n_rows")
     for damaged, message in (
         (whole.drop_columns("summary"), "is no cube"),
         (pa.concat_tables([whole, whole]), "several rows of the same group"),
-        (whole.set_column(place, "n_rows", counts), "is not that of its"),
+        (whole.set_column(place, "n_rows", counts), "checksum of group"),
         (
-            whole.replace_schema_metadata(
-                {b"momentmix-cube": b'{"version": 2, "left_out": [0, 0]}'}
-            ),
-            "version 2; this momentmix reads version 3",
+            whole.replace_schema_metadata({b"momentmix-cube": old_version}),
+            "version 3; this momentmix reads version 4",
         ),
-        (data[:-20], r"bad\.parquet: the checksum does not match"),
+        (data[:-20], r"bad\.parquet cannot be read as a cube"),
         (data[:200], r"bad\.parquet cannot be read as a cube"),
     ):
         bad.write_bytes(damaged) if isinstance(damaged, bytes) else pq.write_table(damaged, bad)
@@ -192,11 +192,3 @@ def test_the_frame_has_means_and_shares_of_the_cells_that_are_seen():
     shares = groups["plan"].value_counts(normalize=True).unstack()
     np.testing.assert_allclose(found[["plan=a", "plan=b"]], shares[["a", "b"]], rtol=1e-12)
     assert list(cube.where(g=7).to_frame().columns) == ["g", "n_rows"]
-
-
-def test_what_is_no_key_is_in_no_cube():
-    frame = pd.DataFrame({"x": range(4), "day": ["2026-01-01", "2026-01-02"] * 2})
-    cube = mm.summarize_by(frame, by="day(day)", order=1)
-    assert ("2026-01-01",) in cube
-    for key in ("x", ("x",), ("2026-01-01", "x"), (), 5):
-        assert key not in cube
