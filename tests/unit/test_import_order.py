@@ -20,7 +20,7 @@ LAYERS = {
     "fitting": "fitting",
     "paper": "paper",
     "groups": "groups monitoring",
-    "doors": "html findings datasets displays reporting estimators engines dask cli __main__",
+    "doors": "html findings datasets displays reporting estimators dask cli __main__",
 }
 HEIGHTS = {name: i for i, names in enumerate(LAYERS.values()) for name in names.split()}
 
