@@ -35,6 +35,7 @@ except ImportError as error:
 from momentmix._typing import Float, Int
 from momentmix.capacity import usual_order
 from momentmix.fitting import api as local
+from momentmix.fitting.options import Number
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import few_threads
@@ -119,7 +120,7 @@ def summarize(
 
 def fit(
     data: Any,
-    n_components: local.Number = "auto",
+    n_components: Number = "auto",
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
