@@ -273,6 +273,7 @@ def _found_in(number: int, shared: tuple[Any, ...], data: Any) -> list[Found] | 
 
 def _found_together(parts: Any) -> list[Found] | None:
     """What all rows hold in each column, of what parts of them hold."""
+    first: list[Found] | None
     first, *others = [part for part in parts if part is not None] or [None]
     for part in others:
         for column, more in zip(first, part, strict=True):
@@ -408,8 +409,9 @@ class DaskRows(Rows):
     def summary(self, order: int, squared_order: int | None) -> MomentSummary:
         """Summarize each partition, then add in a tree."""
         # A worker runs as many tasks as it has threads, so one thread each.
-        options = {"order": order, "squared_order": squared_order, "n_threads": 1}
+        options: dict[str, Any] = {"order": order, "squared_order": squared_order, "n_threads": 1}
         shards_of(self.like, **options)()  # wrong orders are an error here, before any work
+        summary: MomentSummary | None
         summary, self._counts = self._reduced(_summary_of, _added, self.like, self._stem, options)
         if summary is None or not summary.n_rows:
             raise self._without_rows()

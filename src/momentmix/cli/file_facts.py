@@ -162,8 +162,6 @@ def _cube_facts(path: Path) -> dict[str, Any]:
         "n_groups": len(cube),
         "smallest_group": counts[0] if counts else None,
         "largest_group": counts[-1] if counts else None,
-        "n_groups_left_out": cube.left_out[0],
-        "n_rows_left_out": cube.left_out[1],
     }
     return facts | (_contents(cube.total()) if counts else {"n_rows": 0, "columns": []})
 

@@ -75,16 +75,19 @@ def summarize_command(
     settings = {"squared_order": squared_order, "n_threads": n_threads}
     begin = time.monotonic()
     made: MomentSummary | SummaryCube
+    small = 0, 0  # groups, and their rows
     with step("Summarizing", target.progress):
         if by is None:
             rows, made = _summary(inputs, order, settings, families, read_options, target)
         else:
             table = _grouped(inputs, by, families, read_options)
             _say_notes(table.rows, target)
-            rows, made = table.rows, table.cube(order, min_rows=min_rows, **settings)
+            rows, whole = table.rows, table.cube(order, **settings)
+            made = whole.at_least(min_rows)
+            small = len(whole) - len(made), whole.n_rows - made.n_rows
         made.save(output)
     order = usual_order(rows.n_features) if order is None else order
-    _report(made, rows, order, target, time.monotonic() - begin)
+    _report(made, small, rows, order, target, time.monotonic() - begin)
 
 
 def _summary(
@@ -129,7 +132,12 @@ def _say_notes(rows: TableRows, target: Target) -> None:
 
 
 def _report(
-    made: MomentSummary | SummaryCube, rows: TableRows, order: int, target: Target, seconds: float
+    made: MomentSummary | SummaryCube,
+    small: tuple[int, int],
+    rows: TableRows,
+    order: int,
+    target: Target,
+    seconds: float,
 ) -> None:
     """Print what was read and written."""
     from momentmix.groups.cube import SummaryCube
@@ -140,7 +148,7 @@ def _report(
     dropped = f", {n_dropped:,} dropped" if n_dropped else ""
     said = f"{n:,} row{plural(n)}{dropped}, {d} feature{plural(d)}, moments up to order {order}"
     if isinstance(made, SummaryCube):
-        (gone, gone_rows), keys = made.left_out, list(made.key_names)
+        (gone, gone_rows), keys = small, list(made.key_names)
         facts |= {"keys": keys, "n_groups": len(made)}
         facts |= {"n_groups_left_out": gone, "n_rows_left_out": gone_rows}
         left_out = f"; {gone:,} small groups ({gone_rows:,} rows) left out" if gone else ""

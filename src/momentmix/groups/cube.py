@@ -13,14 +13,11 @@ import numpy as np
 from momentmix.errors import InputError, InputTypeError
 from momentmix.groups.file import read_cube, write_cube
 from momentmix.groups.keys import GroupKey, natural_order
-from momentmix.html.notebook import box, plain_table
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.schema import Schema
-from momentmix.wording import did_you_mean, plural
-
-_MOST_SHOWN = 12  # groups in a notebook
+from momentmix.wording import did_you_mean
 
 
 class SummaryCube(Mapping[GroupKey, MomentSummary]):
@@ -35,8 +32,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         Names of the keys.
     groups : mapping
         From values of the keys, in the order of `names`, to summaries or their bytes.
-    left_out : (int, int)
-        Numbers of groups and of rows that were left out because they were small.
 
     Attributes
     ----------
@@ -54,12 +49,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        groups: Mapping[GroupKey, MomentSummary | bytes],
-        left_out: tuple[int, int] = (0, 0),
+        self, names: Sequence[str], groups: Mapping[GroupKey, MomentSummary | bytes]
     ) -> None:
-        self.key_names, self.left_out = tuple(names), (int(left_out[0]), int(left_out[1]))
+        self.key_names = tuple(names)
         for key in groups:
             if not isinstance(key, tuple) or len(key) != len(self.key_names):
                 raise InputError(
@@ -143,7 +135,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
             k = self._number(name)
             accepts = _condition(name, wanted, self._example(k))
             kept = {key: group for key, group in kept.items() if accepts(key[k])}
-        return SummaryCube(self.key_names, kept, self.left_out)
+        return SummaryCube(self.key_names, kept)
 
     def rollup(self, *names: str) -> SummaryCube:
         """The cube by some of its keys: groups that agree in these are merged, exactly."""
@@ -153,7 +145,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         parts = dict[GroupKey, list[bytes]]()
         for key, group in self._groups.items():
             parts.setdefault(tuple([key[k] for k in numbers]), []).append(group)
-        return SummaryCube(names, {key: _sum(some) for key, some in parts.items()}, self.left_out)
+        return SummaryCube(names, {key: _sum(some) for key, some in parts.items()})
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
@@ -161,12 +153,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         return union_of_groups(list(self._groups.values()))
 
     def at_least(self, n_rows: int) -> SummaryCube:
-        """The groups of at least so many rows; `left_out` counts the others."""
+        """The groups of at least so many rows."""
         counts = self.group_rows
         kept = {key: group for key, group in self._groups.items() if counts[key] >= n_rows}
-        gone = [count for count in counts.values() if count < n_rows]
-        left_out = self.left_out[0] + len(gone), self.left_out[1] + sum(gone)
-        return SummaryCube(self.key_names, kept, left_out)
+        return SummaryCube(self.key_names, kept)
 
     def _example(self, number: int) -> Any:
         """A value of a key; None where all are missing."""
@@ -188,8 +178,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         groups = self._groups | other._groups
         for key in self._groups.keys() & other._groups.keys():
             groups[key] = _sum([self._groups[key], other._groups[key]])
-        left_out = self.left_out[0] + other.left_out[0], self.left_out[1] + other.left_out[1]
-        return SummaryCube(self.key_names, groups, left_out)
+        return SummaryCube(self.key_names, groups)
 
     def __radd__(self, other: Any) -> SummaryCube:
         return self if isinstance(other, int) and other == 0 else self.__add__(other)
@@ -203,12 +192,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"group {unknown[0]!a} is not in the cube to subtract from; {len(unknown)} such "
                 "groups. Subtract only what was added."
             )
-        rests = {key: self[key] - other[key] for key in other}
-        groups = self._groups | {key: rest.to_bytes() for key, rest in rests.items() if rest.n_rows}
-        for key, rest in rests.items():
-            if not rest.n_rows:
-                del groups[key]
-        return SummaryCube(self.key_names, groups, self.left_out)
+        groups = self._groups | {key: (self[key] - other[key]).to_bytes() for key in other}
+        return SummaryCube(self.key_names, groups).at_least(1)
 
     def __eq__(self, other: object) -> bool:
         """Whether keys, shards and all sums agree exactly."""
@@ -251,7 +236,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
         keys. See docs/file-format.md.
         """
-        write_cube(path, self.key_names, self._groups, self.left_out)
+        write_cube(path, self.key_names, self._groups)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
@@ -282,14 +267,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __repr__(self) -> str:
         keys = ", ".join(self.key_names)
         return f"SummaryCube(by {keys}: {len(self):,} groups, {self.n_rows:,} rows)"
-
-    def _repr_html_(self) -> str:
-        shown = list(self.group_rows.items())[:_MOST_SHOWN]
-        rows = [(*("" if x is None else x for x in key), f"{n:,}") for key, n in shown]
-        n, more = len(self), len(self) - _MOST_SHOWN
-        title = f"Cube of {n:,} group{plural(n)}, {self.n_rows:,} rows"
-        table = plain_table([*self.key_names, "rows"], rows)
-        return box(title, table, f"and {more:,} more groups" if more > 0 else "")
 
 
 def _values(summary: MomentSummary) -> dict[str, Any]:

@@ -18,23 +18,17 @@ from typing import Any
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.groups.keys import RESERVED, GroupKey, plain
-from momentmix.json_fields import parse_strict
 from momentmix.summary.file import is_whole, rows_of
 from momentmix.tables.source import checked, refuse_damage
 
-VERSION = 4
 ENDING = ".parquet"
-_METADATA = b"momentmix-cube"
 _COUNT, _SUMMARY, _CHECKSUM = RESERVED
 
 
 def write_cube(
-    path: str | os.PathLike[str],
-    names: Sequence[str],
-    groups: Mapping[GroupKey, bytes],
-    left_out: tuple[int, int],
+    path: str | os.PathLike[str], names: Sequence[str], groups: Mapping[GroupKey, bytes]
 ) -> None:
-    """Write groups with keys of these names, and the numbers of groups and rows left out."""
+    """Write groups with keys of these names."""
     import pyarrow as pa
     from pyarrow import parquet
 
@@ -46,11 +40,8 @@ def write_cube(
     columns[_COUNT] = pa.array(counts, pa.int64())
     columns[_SUMMARY] = pa.array(list(groups.values()), pa.large_binary())
     columns[_CHECKSUM] = pa.array([_row_checksum(names, *row) for row in rows], pa.binary())
-    text = json.dumps({"keys": list(names), "left_out": left_out, "version": VERSION})
-    about = f"{hashlib.sha256(text.encode()).hexdigest()} {text}"
-    table = pa.table(columns).replace_schema_metadata({_METADATA: about})
     stream = io.BytesIO()
-    parquet.write_table(table, stream, compression="zstd", write_page_checksum=True)
+    parquet.write_table(pa.table(columns), stream, compression="zstd", write_page_checksum=True)
     atomic_write(path, stream.getvalue())
 
 
@@ -88,11 +79,9 @@ def _in_json(value: Any) -> object:
 
 # -- reading -----------------------------------------------------------------------------------
 
-Contents = tuple[tuple[str, ...], dict[GroupKey, bytes], tuple[int, int]]
 
-
-def read_cube(path: str | os.PathLike[str]) -> Contents:
-    """Names of the keys, groups, and numbers left out, of a file or a filtered copy of one."""
+def read_cube(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], dict[GroupKey, bytes]]:
+    """Names of the keys, and groups, of a file or a filtered copy of one."""
     from pyarrow import parquet
 
     name = os.fspath(path)
@@ -110,7 +99,7 @@ def _damaged(name: str, text: str) -> SummaryFileError:
     )
 
 
-def _contents(table: Any, path: str) -> Contents:
+def _contents(table: Any, path: str) -> tuple[tuple[str, ...], dict[GroupKey, bytes]]:
     columns = table.column_names
     if columns.count(_COUNT) != 1 or columns.count(_SUMMARY) != 1:
         raise SummaryFileError(
@@ -121,7 +110,6 @@ def _contents(table: Any, path: str) -> Contents:
     names = tuple(x for x in columns if x not in RESERVED and not x.startswith(index))
     if len(set(names)) < len(names):
         raise _damaged(path, "several keys have the same name")
-    left_out = _left_out(table.schema.metadata or {}, path)
     values = [_key_values(table.column(name), path) for name in names]
     keys: list[GroupKey] = list(zip(*values, strict=True)) if names else [()] * table.num_rows
     if len(set(keys)) < len(keys):
@@ -140,7 +128,7 @@ def _contents(table: Any, path: str) -> Contents:
                 f"{path}: the summary of group {key!a} is not that of its {count} rows. Restore "
                 "the file from a copy."
             )
-    return names, dict(zip(keys, groups, strict=True)), left_out
+    return names, dict(zip(keys, groups, strict=True))
 
 
 def _is_summary(group: bytes | None, n_rows: int | None) -> bool:
@@ -161,31 +149,12 @@ def _key_values(column: Any, path: str) -> list[Any]:
         array = array.cast(pa.timestamp("us")) if is_time else plain(array)
     except ValueError as error:
         raise _damaged(path, str(error)) from None
-    return array.to_pylist()
-
-
-def _left_out(metadata: Mapping[bytes, bytes], path: str) -> tuple[int, int]:
-    """Groups and rows left out; none in the file of a program that drops metadata."""
-    if _METADATA not in metadata:
-        return 0, 0
-    digest, _, text = metadata[_METADATA].partition(b" ")
-    try:
-        if hashlib.sha256(text).hexdigest().encode() != digest:
-            raise ValueError
-        about = parse_strict(text.decode())
-        version, (groups, rows) = about["version"], about["left_out"]
-    except (ValueError, LookupError, TypeError):
-        raise _damaged(path, f"its metadata {_METADATA.decode()!a} are damaged") from None
-    if version != VERSION:
-        raise SummaryFileError(
-            f"{path} is a cube of version {version}; this momentmix reads version {VERSION}. Use "
-            "the release that wrote it, or make the cube again."
-        )
-    return int(groups), int(rows)
+    values: list[Any] = array.to_pylist()
+    return values
 
 
 def is_cube(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is a cube, by its ending, and its metadata or columns."""
+    """Whether a file is a cube, by its ending and columns."""
     if Path(path).suffix.lower() != ENDING or not Path(path).is_file():
         return False
     from pyarrow import parquet
@@ -195,4 +164,4 @@ def is_cube(path: str | os.PathLike[str]) -> bool:
             schema = parquet.read_schema(path)
     except (SummaryFileError, OSError):
         return False
-    return _METADATA in (schema.metadata or {}) or {_COUNT, _SUMMARY} <= {*schema.names}
+    return {_COUNT, _SUMMARY} <= {*schema.names}

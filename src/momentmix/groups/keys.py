@@ -12,7 +12,7 @@ A missing cell is a value of a key, None.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -114,8 +114,8 @@ class KeyColumn:
         self.key, self.sources, self.numbers, self.folders = key, sources, numbers, folders
         self.type: Any = None  # of the values; None as long as all are missing
 
-    def values(self, table: int, block: RowBlock, pieces: Sequence[Any]) -> Any:
-        """Values of the rows of a block that were kept; `pieces` are the cells of all its rows."""
+    def values(self, table: int, block: RowBlock, pieces: Mapping[int, Sequence[Any]]) -> Any:
+        """Values of the kept rows of a block; `pieces` has the cells of all its rows by column."""
         import pyarrow as pa
 
         source = self.sources[table]
@@ -127,8 +127,10 @@ class KeyColumn:
             return ", ".join([source.name, *where])
 
         try:
-            cells = [_arrow(piece, source.nulls) for piece in pieces]
-            array = pa.concat_arrays(cells) if self.numbers else pa.array([self.folders[table]])
+            array = pa.array(self.folders[table : table + 1])
+            if self.numbers:
+                cells = pieces[self.numbers[table]]
+                array = pa.concat_arrays([_arrow(piece, source.nulls) for piece in cells])
             array = array if array.null_count < len(array) else pa.nulls(len(array))
             unit = self.key.unit
             array = _periods(array, unit, place) if unit else plain(array)

@@ -33,7 +33,7 @@ from momentmix.summary.digits import QUANTUM_BITS, from_places
 from momentmix.summary.file import pack
 from momentmix.summary.frames import FAR, RowFrame, frame_of
 from momentmix.summary.kernels.native_sums import host_executor
-from momentmix.summary.parts import place_id
+from momentmix.summary.parts import place_id, shards_of
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
@@ -78,7 +78,7 @@ def summarize_by(
     families, missing
         As for `summarize`; all groups have the same schema.
     min_rows : int
-        Groups of fewer rows are left out; `SummaryCube.left_out` counts them.
+        Groups of fewer rows are left out.
     squared_order, n_threads
         As for `MomentSummary`.
     progress : bool, optional
@@ -104,10 +104,12 @@ def summarize_by(
     2
     """
     asked = Reading.of(reading)
+    check_count("min_rows", min_rows, 1)
     with step("Summarizing groups", check_asked(progress)):
         table = GroupedTable.open(rows, by, families, missing, asked)
         warn_of_notes(table.rows.notes)
-        return table.cube(order, squared_order, n_threads, min_rows)
+        cube = table.cube(order, squared_order, n_threads)
+        return cube.at_least(min_rows) if min_rows > 1 else cube
 
 
 class GroupedTable:
@@ -152,15 +154,11 @@ class GroupedTable:
         order: int | None = None,
         squared_order: int | None = None,
         n_threads: int | None = None,
-        min_rows: int = 1,
     ) -> SummaryCube:
         """The cube of the rows; `rows.n_dropped` counts the rows that were left out."""
-        check_count("min_rows", min_rows, 1)
         rows, names = self.rows, [each.key.name for each in self.keys]
         order = usual_order(rows.n_features) if order is None else order
-        features = None if rows.schema else rows.feature_names
-        settings = {"n_threads": n_threads, "schema": rows.schema}
-        empty = MomentSummary(rows.n_features, order, features, squared_order, **settings)
+        empty = shards_of(rows, order, squared_order=squared_order, n_threads=n_threads)()
         pieces, ids = dict[GroupKey, list[bytes]](), set[bytes]()
         rows.n_dropped = 0
         for table, source in enumerate(rows.sources):
@@ -181,8 +179,7 @@ class GroupedTable:
             key: own[0] if len(own) == 1 else union_of_groups(own).to_bytes()
             for key, own in pieces.items()
         }
-        cube = SummaryCube(names, groups)
-        return cube.at_least(min_rows) if min_rows > 1 else cube
+        return SummaryCube(names, groups)
 
     def _sums(self, table: int, empty: MomentSummary) -> Iterator[tuple[GroupKey, Totals]]:
         """The exact sums of the groups of one table."""
@@ -191,11 +188,7 @@ class GroupedTable:
         for block in self.rows.source_blocks(table, others=read):
             self.rows.n_dropped += block.n_read - len(block.features)
             pieces = dict(zip(read, block.others, strict=True))
-            numbers = [each.numbers[table] if each.numbers else None for each in self.keys]
-            keys = [
-                each.values(table, block, pieces.get(number, ()))
-                for each, number in zip(self.keys, numbers, strict=True)
-            ]
+            keys = [each.values(table, block, pieces) for each in self.keys]
             waiting.append((block.features, *keys))
             n_bytes += block.features.nbytes
             if n_bytes >= _WAITING_BYTES:
