@@ -97,10 +97,17 @@ def mean(totals: Totals) -> Float:
 
 
 def _variances(totals: Totals) -> list[tuple[Fraction, int]]:
-    """Variance of each feature in squares of 2^e, at least 0, and e."""
+    """Variance of each feature in squares of 2^e, at least 0, and e.
+
+    A constant far from the origin of the frame has squares that are rounded; its bounds tell it.
+    """
     weight, reading = totals.weight, totals.reading
-    columns = zip(reading.frame.exponents, *reading.low_sums, strict=True)
-    return [(Fraction(max(0, t * weight - s * s), weight * weight), e or 0) for e, s, t in columns]
+    varies = (totals.minimum < totals.maximum).tolist()
+    columns = zip(reading.frame.exponents, *reading.low_sums, varies, strict=True)
+    return [
+        (Fraction(max(0, t * weight - s * s) if is_varying else 0, weight * weight), e or 0)
+        for e, s, t, is_varying in columns
+    ]
 
 
 def variance(totals: Totals) -> Float:
