@@ -551,7 +551,8 @@ class Mixture:
         return load_model(path)[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # without caches
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**state, "_schema": Schema(self.columns)}  # without what is cached
 
     def __repr__(self) -> str:
         r, d = self.n_components, self.n_columns
