@@ -100,13 +100,11 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Mixture, dict[str, Any] | 
         check_version(document, "it", VERSION)
         contents = _CONTENTS(document, "")
         schema, background = contents["schema"], contents.get("background")
-        mixture, *wide = (
-            mixture_of_blocks(part["weights"], _blocks_in(part, schema), schema)
-            for part in (contents, background)
-            if part is not None
-        )
+        mixture = mixture_of_blocks(contents["weights"], _blocks_in(contents, schema), schema)
         if background is not None:
-            mixture = mixture.with_background(*wide, background["weight"])
+            blocks = _blocks_in(background, schema)
+            wide = mixture_of_blocks(background["weights"], blocks, schema)
+            mixture = mixture.with_background(wide, background["weight"])
     except (TypeError, ValueError) as error:
         raise ModelFileError(
             f"{path} does not hold a mixture: {str(error)[:400].rstrip('.')}. Fit again, use the "

@@ -108,7 +108,8 @@ class ParameterTable:
                 key = self.keys[columns[0]]
                 array = array.get(key, array.get(str(key)))
             if array is not None:
-                numbers[rows] = np.asarray(array)[(..., slice(None), *place)]
+                index: Any = (..., slice(None), *place)
+                numbers[rows] = np.asarray(array)[index]
         numbers[1:, np.isnan(numbers[0])] = np.nan
         return Parameter(name, columns, None, "", label, *numbers)
 
