@@ -14,8 +14,8 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
         largest_rank as largest_rank,
         smallest_order as smallest_order,
     )
-    from momentmix.cube.cube import SummaryCube as SummaryCube
-    from momentmix.cube.summarize_by import summarize_by as summarize_by
+    from momentmix.groups.cube import SummaryCube as SummaryCube
+    from momentmix.groups.summarize_by import summarize_by as summarize_by
     from momentmix.datasets import example_table as example_table
     from momentmix.errors import (
         CapacityError as CapacityError,
@@ -50,8 +50,8 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     )
 
 _HOMES = {
-    "cube.cube": ("SummaryCube",),
-    "cube.summarize_by": ("summarize_by",),
+    "groups.cube": ("SummaryCube",),
+    "groups.summarize_by": ("summarize_by",),
     "datasets": ("example_table",),
     "paper.ranks": ("largest_rank", "smallest_order"),
     "paper.incomplete_tensor": ("IncompleteSymmetricTensor",),

@@ -14,7 +14,6 @@ from typing import Any
 
 __all__ = [
     "CapacityError",
-    "ClusterError",
     "DecompositionError",
     "FitWarning",
     "InputError",
@@ -163,10 +162,6 @@ def needed(package: str, need: str, install: str) -> Any:
     except ModuleNotFoundError:
         text = f"{need}, which is not installed: pip install {install}"
         raise MissingDependencyError(text) from None
-
-
-class ClusterError(MomentmixError, RuntimeError):
-    """Work on a cluster could not be finished; there is no partial result."""
 
 
 class FitWarning(_Printable, UserWarning):

@@ -17,18 +17,23 @@ from momentmix.errors import InputError, SummaryFileError
 def test_a_part_of_the_campaign():
     counts = damaged_cubes(0, 400, 0)
     assert counts["files"] == 400
-    assert counts["sealed: refused"] > 80
+    assert counts["cube: refused"] > 80
 
 
-@pytest.mark.parametrize("ending", ["parquet", "arrow"])
-def test_every_byte_of_a_cube_is_protected(tmp_path, ending):
-    data, path = cube_file(ending), tmp_path / f"cube.{ending}"
+def test_a_byte_changed_in_a_cube_changes_no_group(tmp_path):
+    data, path = cube_file(), tmp_path / "cube.parquet"
+    path.write_bytes(data)
+    whole = dict(mm.SummaryCube.load(path))
+    refused = 0
     for place in range(0, len(data), 7):
         broken = bytearray(data)
         broken[place] ^= 1 << place % 8
         path.write_bytes(broken)
-        with pytest.raises(SummaryFileError, match=r"cube\.(parquet|arrow)"):
-            mm.SummaryCube.load(path)
+        try:
+            assert dict(mm.SummaryCube.load(path)).items() <= whole.items()
+        except SummaryFileError:
+            refused += 1
+    assert refused > 0.3 * len(data) / 7
 
 
 # -- offsets and indices that a writer would not write -----------------------------------------
@@ -99,20 +104,6 @@ def test_wrong_offsets_and_indices_are_refused_by_every_route(tmp_path, monkeypa
     assert "file-index.arrow cannot be read; it is truncated, damaged" in done.stderr
 
 
-def test_an_offset_in_a_copy_of_a_cube(tmp_path):
-    table = pq.read_table(io.BytesIO(cube_file("parquet"))).drop_columns("checksum")
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table)
-    data, old = sink.getvalue().to_pybytes(), struct.pack("<5i", 0, 2, 4, 6, 9)
-    assert data.count(old) == 1
-    (tmp_path / "c.arrow").write_bytes(data.replace(old, struct.pack("<5i", 0, 2, 4, 1 << 30, 9)))
-    done = child(f"import momentmix as mm; mm.SummaryCube.load({str(tmp_path / 'c.arrow')!r})")
-    assert done.returncode == 1
-    assert "SummaryFileError" in done.stderr
-    assert "c.arrow cannot be read as a cube" in done.stderr
-
-
 def test_a_buffer_may_be_longer_than_its_numbers(tmp_path):
     sink, table = pa.BufferOutputStream(), pa.table({"x": [0.0, 1.0, 2.0], "y": [1.0] * 3})
     with pa.ipc.new_file(sink, table.schema) as writer:
@@ -128,18 +119,16 @@ def test_a_buffer_may_be_longer_than_its_numbers(tmp_path):
 
 def test_copies_of_other_programs_load(tmp_path):
     path, copy = tmp_path / "cube.parquet", tmp_path / "copy.parquet"
-    path.write_bytes(cube_file("parquet"))
+    path.write_bytes(cube_file())
     cube = mm.SummaryCube.load(path)
     part = cube.where(store=lambda store: store < 2)
     duckdb.sql(f"COPY (FROM '{path}' WHERE store < 2) TO '{copy}' (FORMAT parquet)")
     assert mm.SummaryCube.load(copy) == part
     pl.read_parquet(path).filter(pl.col("store") < 2).write_parquet(copy)
     assert mm.SummaryCube.load(copy) == part
-    pl.read_parquet(path).filter(pl.col("store") < 2).write_ipc(tmp_path / "copy.arrow")
-    assert mm.SummaryCube.load(tmp_path / "copy.arrow") == part
     table = pq.read_table(path)
     pq.write_table(table.filter(pa.compute.field("store") < 2), copy)
-    assert mm.SummaryCube.load(copy).left_out == (2, 3)  # of the metadata, which pyarrow keeps
+    assert mm.SummaryCube.load(copy) == part
     frame = table.to_pandas()
     frame[frame["store"] < 2].iloc[:, ::-1].to_parquet(copy)  # other types, another order
     assert dict(mm.SummaryCube.load(copy).rollup(*cube.key_names)) == dict(part)
@@ -151,7 +140,7 @@ def test_copies_of_other_programs_load(tmp_path):
 
 
 def test_changed_copies_are_refused(tmp_path):
-    path, table = tmp_path / "copy.parquet", pq.read_table(io.BytesIO(cube_file("parquet")))
+    path, table = tmp_path / "copy.parquet", pq.read_table(io.BytesIO(cube_file()))
     stores = table.set_column(1, "store", pa.array([1, 1, 2, -3, 5]))
     renamed = table.rename_columns(["area", *table.column_names[1:]])
     nobody = table.set_column(5, "n_rows", pa.array([None] * 5, pa.int64()))
@@ -160,17 +149,11 @@ def test_changed_copies_are_refused(tmp_path):
         with pytest.raises(SummaryFileError, match=r"checksum of group .* leave out the column"):
             mm.SummaryCube.load(path)
     pq.write_table(nobody, path)
-    with pytest.raises(SummaryFileError, match="is not that of its None rows"):
+    with pytest.raises(SummaryFileError, match="checksum of group"):
         mm.SummaryCube.load(path)
     for key in (pa.array([0.5] * 5), pa.array([[1]] * 5), pa.array([b"a"] * 5)):
         pq.write_table(table.set_column(1, "store", key).drop_columns("checksum"), path)
-        with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .*a key holds"):
-            mm.SummaryCube.load(path)
-    known = table.schema.metadata[b"momentmix-cube"].replace(b"[2, 3]", b"[2, 7]")
-    some = [b"{", b"[]", b'{"version": true}', b'{"version": 3, "left_out": [1]}', b"\xff"]
-    for text in (*some, b'{"version": 3}', known):
-        pq.write_table(table.replace_schema_metadata({b"momentmix-cube": text}), path)
-        with pytest.raises(SummaryFileError, match="metadata 'momentmix-cube' are damaged"):
+        with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .* a key "):
             mm.SummaryCube.load(path)
     with pytest.raises(SummaryFileError, match="not a regular file"):
         mm.SummaryCube.load(tmp_path)
@@ -183,14 +166,5 @@ def test_cubes_that_no_file_can_hold_are_refused(tmp_path):
         with pytest.raises(InputError, match="key 'key' cannot be stored"):
             cube.save(tmp_path / "cube.parquet")
     with pytest.raises(InputError, match="cannot be called 'checksum'"):
-        mm.SummaryCube(["checksum"], {("a",): summary}).save(tmp_path / "cube.arrow")
+        mm.SummaryCube(["checksum"], {("a",): summary}).save(tmp_path / "cube.parquet")
     assert not list(tmp_path.iterdir())
-
-
-def test_a_damaged_cube_is_not_taken_for_a_table_of_rows(tmp_path):
-    data = cube_file("parquet")
-    path = tmp_path / "cube.parquet"
-    path.write_bytes(data.replace(b"summary", b"sumnary"))
-    done = child(f"from momentmix.cli import main; main(['fit', {str(path)!r}, '-o', 'm.json'])")
-    assert done.returncode == 1
-    assert "cube.parquet: the checksum does not match" in done.stderr

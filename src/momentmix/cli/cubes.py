@@ -13,23 +13,23 @@ from momentmix.errors import InputError
 from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
 _MOST_VALUES = 12  # of a key, in a message
 
 
 def are_cubes(paths: Sequence[str]) -> bool:
     """Whether all files are cubes."""
-    from momentmix.cube.file import is_cube
+    from momentmix.groups.file import is_cube
 
     return all(is_cube(path) for path in paths)
 
 
 def names_cube(path: str) -> bool:
     """Whether a file of this name is written as a cube."""
-    from momentmix.cube.file import ENDINGS
+    from momentmix.groups.file import ENDING
 
-    return path.lower().endswith(ENDINGS)
+    return path.lower().endswith(ENDING)
 
 
 def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) -> SummaryCube:

@@ -10,10 +10,10 @@ from typing import Any
 import click
 
 from momentmix.cli.cubes import are_cubes
-from momentmix.cube.cube import SummaryCube
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.fitting.record import load_fit
+from momentmix.groups.cube import SummaryCube
 from momentmix.mixture.model_file import VERSION
 from momentmix.mixture.parameter_table import joined_columns
 from momentmix.summary.column_facts import column_facts
@@ -162,8 +162,6 @@ def _cube_facts(path: Path) -> dict[str, Any]:
         "n_groups": len(cube),
         "smallest_group": counts[0] if counts else None,
         "largest_group": counts[-1] if counts else None,
-        "n_groups_left_out": cube.left_out[0],
-        "n_rows_left_out": cube.left_out[1],
     }
     return facts | (_contents(cube.total()) if counts else {"n_rows": 0, "columns": []})
 

@@ -10,12 +10,12 @@ from momentmix.cli.options import output_options, where_option
 from momentmix.cli.output import BINARY, Target
 
 if TYPE_CHECKING:
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
     from momentmix.summary.summary import MomentSummary
 
 
 @click.argument("summaries", nargs=-1, required=True)
-@output_options("File of the sum; .parquet or .arrow for a cube.", required=True)
+@output_options("File of the sum; .parquet for a cube.", required=True)
 @click.option("--minus", multiple=True, metavar="FILE", help="Subtract this one; repeatable.")
 @where_option
 @click.option("--rollup", metavar="KEYS", help="Merge groups of a cube that agree in these.")
@@ -48,7 +48,7 @@ def merge_command(
 
 def _finish(made: MomentSummary | SummaryCube, target: Target) -> None:
     """Save a summary or a cube, and print what it holds."""
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
     made.save(str(target.path))
     facts: dict[str, Any] = {"n_rows": made.n_rows}

@@ -12,7 +12,7 @@ import click
 from momentmix.errors import InputError, ShardError
 
 if TYPE_CHECKING:
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
     from momentmix.summary.summary import MomentSummary
 
 T = TypeVar("T")
@@ -46,7 +46,7 @@ def load_sum(
 
 def load_cubes(paths: Sequence[str]) -> SummaryCube:
     """Add the cubes in files."""
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
     return _folded(paths, [SummaryCube.load(path) for path in paths], operator.add)
 
@@ -77,7 +77,7 @@ def _counted_twice(error: ShardError, paths: Sequence[str], values: Sequence[Any
 
 def _loaded(paths: Sequence[str], truncate: bool) -> list[MomentSummary]:
     from momentmix.cli.cubes import are_cubes
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
     from momentmix.summary.summary import MomentSummary
     from momentmix.tables.opening import missing_input
 

@@ -13,8 +13,8 @@ from momentmix.progress import step
 from momentmix.wording import plural
 
 if TYPE_CHECKING:
-    from momentmix.cube.cube import SummaryCube
-    from momentmix.cube.summarize_by import CubeJob
+    from momentmix.groups.cube import SummaryCube
+    from momentmix.groups.summarize_by import GroupedTable
     from momentmix.summary.summary import MomentSummary
     from momentmix.tables.table_rows import TableRows
 
@@ -60,7 +60,7 @@ def summarize_command(
 ) -> None:
     """Sum the moments of rows in one pass over files, folders, globs, or from - (CSV).
 
-    With --by, the output is a cube: a table (.parquet or .arrow) of keys, numbers of rows and
+    With --by, the output is a cube: a table (.parquet) of keys, numbers of rows and
     summaries that merge, fit, compare and track read. Keys are names of columns or of folders
     (region=EU/), or year, quarter, month, week, day or hour of a column of dates.
     """
@@ -71,20 +71,23 @@ def summarize_command(
     if by is None and min_rows > 1:
         raise click.UsageError("--min-rows goes with --by.")
     if by is not None and not names_cube(output):
-        raise click.UsageError("--by makes a cube; --output must end in .parquet or .arrow.")
+        raise click.UsageError("--by makes a cube; --output must end in .parquet.")
     settings = {"squared_order": squared_order, "n_threads": n_threads}
     begin = time.monotonic()
     made: MomentSummary | SummaryCube
+    small = 0, 0  # groups, and their rows
     with step("Summarizing", target.progress):
         if by is None:
             rows, made = _summary(inputs, order, settings, families, read_options, target)
         else:
-            job = _cube_job(inputs, by, families, read_options)
-            _say_notes(job.rows, target)
-            rows, made = job.rows, job.cube(order, settings, min_rows)
+            table = _grouped(inputs, by, families, read_options)
+            _say_notes(table.rows, target)
+            rows, whole = table.rows, table.cube(order, **settings)
+            made = whole.at_least(min_rows)
+            small = len(whole) - len(made), whole.n_rows - made.n_rows
         made.save(output)
     order = usual_order(rows.n_features) if order is None else order
-    _report(made, rows, order, target, time.monotonic() - begin)
+    _report(made, small, rows, order, target, time.monotonic() - begin)
 
 
 def _summary(
@@ -96,7 +99,7 @@ def _summary(
     target: Target,
 ) -> tuple[TableRows, MomentSummary]:
     from momentmix.capacity import usual_order
-    from momentmix.summary.parts import shards_of, summarize_parts
+    from momentmix.summary.summarize import shards_of, summarize_parts
     from momentmix.tables.learning import learn
 
     rows = learn(read_options.open(inputs), families, read_options.missing)
@@ -108,11 +111,10 @@ def _summary(
     return rows, summary
 
 
-def _cube_job(
+def _grouped(
     inputs: tuple[str, ...], by: str, families: Any, read_options: ReadOptions
-) -> CubeJob:
-    from momentmix.cube.keys import parse_keys
-    from momentmix.cube.summarize_by import cube_job
+) -> GroupedTable:
+    from momentmix.groups.summarize_by import GroupedTable
 
     if not by.strip(" ,"):
         raise click.UsageError(
@@ -120,8 +122,8 @@ def _cube_job(
         )
     if "-" in inputs:
         raise click.UsageError("--by needs files; standard input has no name for its shards.")
-    keys, reading = parse_keys(by), read_options.reading()
-    return cube_job(list(inputs), keys, families, read_options.missing, reading)
+    missing, reading = read_options.missing, read_options.reading()
+    return GroupedTable.open(list(inputs), by, families, missing, reading)
 
 
 def _say_notes(rows: TableRows, target: Target) -> None:
@@ -130,10 +132,15 @@ def _say_notes(rows: TableRows, target: Target) -> None:
 
 
 def _report(
-    made: MomentSummary | SummaryCube, rows: TableRows, order: int, target: Target, seconds: float
+    made: MomentSummary | SummaryCube,
+    small: tuple[int, int],
+    rows: TableRows,
+    order: int,
+    target: Target,
+    seconds: float,
 ) -> None:
     """Print what was read and written."""
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
     n, d, n_dropped = made.n_rows, rows.n_features, rows.n_dropped
     facts: dict[str, Any] = {"n_rows": n, "n_dropped": n_dropped, "n_features": d, "order": order}
@@ -141,7 +148,7 @@ def _report(
     dropped = f", {n_dropped:,} dropped" if n_dropped else ""
     said = f"{n:,} row{plural(n)}{dropped}, {d} feature{plural(d)}, moments up to order {order}"
     if isinstance(made, SummaryCube):
-        (gone, gone_rows), keys = made.left_out, list(made.key_names)
+        (gone, gone_rows), keys = small, list(made.key_names)
         facts |= {"keys": keys, "n_groups": len(made)}
         facts |= {"n_groups_left_out": gone, "n_rows_left_out": gone_rows}
         left_out = f"; {gone:,} small groups ({gone_rows:,} rows) left out" if gone else ""

@@ -62,6 +62,7 @@ def table_of(
     may_count: tuple[int, ...] = ()
     if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
         rows, weights = rows_of(data), sample_weight
+        notes, may_count = getattr(rows, "notes", ()), getattr(rows, "may_count", ())
     elif has_blocks and not isinstance(data, TableRows):
         raise InputTypeError(
             "families, missing and columns need a table in memory, an array or a data frame, or "

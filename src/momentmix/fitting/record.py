@@ -97,10 +97,10 @@ class FitRecord(FitFacts):
 
     def profile(self, mixture: Mixture, names: Sequence[str] | None = None) -> Profile:
         """Return the components of the mixture of this fit in words; see `FitResult.profile`."""
+        weights = None if self.intervals is None else self.intervals.weights
         return profile_of(
-            mixture, names, self.n_rows, self.reproducibility,
-            self.intervals and self.intervals.weights, self.separation,
-        )  # fmt: skip
+            mixture, names, self.n_rows, self.reproducibility, weights, self.separation
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not finite becomes None."""

@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 
-_COMPARED = "weights", "means", "variances"
-
-
 def largest_factor_error(truth: Array, estimate: Array, order: int) -> float:
     """Largest relative error of a factor, matched and turned by `order`-th roots of unity."""
     cosine = np.abs(truth.conj() @ estimate.T)
@@ -53,25 +50,22 @@ def match_components(truth: Mixture, estimate: Mixture) -> NDArray[np.int64]:
     if all(p.blocks.is_diagonal for p in both):
         roots = [np.sqrt(p.variances) / units for p in both]
     else:
-        pair = units[:, None] * units
-        roots = [semidefinite_roots(p.matrices / pair) for p in both]
-    tables = [
+        roots = [semidefinite_roots(p.matrices / (units[:, None] * units)) for p in both]
+    first, second = (
         np.hstack([p.means / units, root.reshape(len(root), -1)])
         for p, root in zip(both, roots, strict=True)
-    ]
-    gaps = tables[0][:, None, :] - tables[1]
-    return np.asarray(linear_sum_assignment((gaps**2).sum(axis=2))[1])
+    )
+    distances = ((first[:, None, :] - second) ** 2).sum(axis=2)
+    return np.asarray(linear_sum_assignment(distances)[1])
 
 
 def _in_same_features(*mixtures: Mixture) -> list[Parameters]:
     """Parameters of the same features of both; mixtures of a table may have other centers."""
-    if all(mixture.schema is None for mixture in mixtures):
-        return [mixture.parameters for mixture in mixtures]
-    first, second = (mixture.columns for mixture in mixtures)
     columns = []
-    for own, other in zip(first, second, strict=True):
-        with_center = own if own.has_missing else other
-        columns.append(replace(own, has_missing=with_center.has_missing, center=with_center.center))
+    for pair in zip(*(mixture.columns for mixture in mixtures), strict=True):
+        with_center = pair[0] if pair[0].has_missing else pair[1]
+        changes = {"has_missing": with_center.has_missing, "center": with_center.center}
+        columns.append(replace(pair[0], **changes))
     schema = Schema(tuple(columns))
     return [parameters_of(mixture.weights, mixture.blocks, schema) for mixture in mixtures]
 
@@ -79,24 +73,24 @@ def _in_same_features(*mixtures: Mixture) -> list[Parameters]:
 def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
     """The other mixture with the columns of the first; raise where both cannot be matched."""
     names, others = mixture.feature_names, other.feature_names
-    if names is not None and others is not None and names != others:
-        if sorted(names) != sorted(others):
-            raise InputError(
-                "mixtures to align must have the same columns; the names are "
-                f"{', '.join(map(ascii, names[:8]))} and {', '.join(map(ascii, others[:8]))}."
-            )
+    if names is not None and others is not None and sorted(names) == sorted(others):
         other = other.select(names)
+    elif names is not None and others is not None:
+        raise InputError(
+            "mixtures to align must have the same columns; the names are "
+            f"{', '.join(map(ascii, names[:8]))} and {', '.join(map(ascii, others[:8]))}."
+        )
     if mixture.means.shape != other.means.shape:
         raise InputError(
             "mixtures to align must have as many components and columns each; got (components, "
             f"columns) = {mixture.means.shape} and {other.means.shape}."
         )
-    for number, (own, its) in enumerate(zip(mixture.columns, other.columns, strict=True)):
-        if (own.family_name, own.levels) != (its.family_name, its.levels):
+    for number, pair in enumerate(zip(mixture.columns, other.columns, strict=True)):
+        first, second = (f"{column.family_name} {list(column.levels)!a}" for column in pair)
+        if first != second:
             raise InputError(
                 "mixtures to align must have columns of the same families, levels and transforms; "
-                f"{column_label(number, names)} is {own.family_name} "
-                f"{list(own.levels)!a} and {its.family_name} {list(its.levels)!a}."
+                f"{column_label(number, names)} is {first} and {second}."
             )
     return other
 
@@ -108,14 +102,15 @@ def parameter_errors(truth: Mixture, estimate: Mixture) -> dict[str, float]:
     those of the features.
     """
     order = match_components(truth, estimate)
-    true, found = _in_same_features(truth, estimate)
-    tables = {name: [getattr(p, name) for p in (true, found)] for name in _COMPARED}
-    if not (true.blocks.is_diagonal and found.blocks.is_diagonal):
-        tables["covariances"] = [true.matrices, found.matrices]
-    return {
-        name: float(np.linalg.norm(other[order] - own) / np.linalg.norm(own))
-        for name, (own, other) in tables.items()
-    }
+    both = _in_same_features(truth, estimate)
+    is_diagonal = all(p.blocks.is_diagonal for p in both)
+    errors = {}
+    for name in ("weights", "means", "variances", "matrices"):
+        if name != "matrices" or not is_diagonal:
+            true, found = (getattr(p, name) for p in both)
+            error = np.linalg.norm(found[order] - true) / np.linalg.norm(true)
+            errors["covariances" if name == "matrices" else name] = float(error)
+    return errors
 
 
 def clustering_accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:

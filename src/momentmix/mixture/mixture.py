@@ -235,17 +235,18 @@ class Mixture:
 
     @lazy_property
     def _moments(self) -> tuple[Float, Float]:
-        p = self.parameters
-        return (p.means, p.variances) if self.schema is None else column_means(*self._by_column)
+        if self.schema is None:
+            return self.parameters.means, self.parameters.variances
+        return column_means(self.blocks, self.n_columns)
 
     @property
     def means(self) -> Float:
-        """Means of the columns within components, (n_components, n_columns)."""
+        """Means of the columns within components."""
         return self._moments[0]
 
     @property
     def variances(self) -> Float:
-        """Variances of the columns within components, (n_components, n_columns)."""
+        """Variances of the columns within components."""
         return self._moments[1]
 
     @property
@@ -254,27 +255,17 @@ class Mixture:
 
         NaN in the rows and columns of categories.
         """
-        is_plain = self.schema is None
-        matrices = self.parameters.matrices if is_plain else column_covariances(*self._by_column)
+        if self.schema is None:
+            matrices = self.parameters.matrices
+        else:
+            matrices = column_covariances(self.blocks, self.n_columns)
         matrices.setflags(write=False)
         return matrices
 
-    @property
-    def _by_column(self) -> tuple[tuple[Block, ...], int]:
-        return self.blocks, self.n_columns
-
     def level_probabilities(self, column: int | str) -> dict[Level, Float]:
-        """Probability of each level of a yes/no column or of categories, where it is seen.
+        """Probabilities (n_components,) by level of a yes/no column or of categories.
 
-        Parameters
-        ----------
-        column : int or str
-            Number or name.
-
-        Returns
-        -------
-        dict
-            Arrays of shape (n_components,) by level; NaN in a component that never sees the column.
+        Where the column is seen; NaN in a component that never sees it.
 
         Examples
         --------
@@ -337,22 +328,12 @@ class Mixture:
     @lazy_property
     def row_density(self) -> RowDensity:
         """Densities of rows, which `log_prob` and `predict` reduce."""
-        return RowDensity(self._all_components, self._schema, self._n_groups)
-
-    @property
-    def _all_components(self) -> Parameters:
-        """The components of the groups, and after them those of the background."""
         p, share = self.parameters, self.background_weight
         if self.background is None:
-            return p
+            return RowDensity(p, self._schema)
         b = self.background.parameters
-        p, b = replace(p, weights=(1 - share) * p.weights), replace(b, weights=share * b.weights)
-        return Parameters.concatenate([p, b])
-
-    @property
-    def _n_groups(self) -> int | None:
-        """Number of groups, which is the label of a background; None where there is none."""
-        return None if self.background is None else self.n_components
+        parts = replace(p, weights=(1 - share) * p.weights), replace(b, weights=share * b.weights)
+        return RowDensity(Parameters.concatenate(parts), self._schema, p.n_components)
 
     @property
     def has_density(self) -> bool:
@@ -412,7 +393,7 @@ class Mixture:
             As for `log_prob`. Infinite numbers are an error.
         """
         labels = self.row_density.map_rows(rows, most_probable, unseen)
-        return checked_labels(labels, self._n_groups)
+        return checked_labels(labels, self.row_density.n_groups)
 
     def sample(
         self, n_rows: int, random_state: int | np.random.Generator | None = None
@@ -423,7 +404,8 @@ class Mixture:
         of columns by name, or an array where they have no names: levels as labels, NaN or None for
         missing cells.
         """
-        rows, labels = sample(self._all_components, n_rows, np.random.default_rng(random_state))
+        rng = np.random.default_rng(random_state)
+        rows, labels = sample(self.row_density.parameters, n_rows, rng)
         labels[labels >= self.n_components] = -1
         return rows if self.schema is None else self.schema.decode(rows), labels
 
@@ -541,7 +523,8 @@ class Mixture:
         return load_model(path)[0]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # without caches
+        state = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {**state, "_schema": Schema(self.columns)}  # without what is cached
 
     def __repr__(self) -> str:
         r, d = self.n_components, self.n_columns

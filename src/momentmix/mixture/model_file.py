@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from momentmix._typing import Float
@@ -39,15 +39,7 @@ if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 FORMAT, VERSION = "momentmix.Mixture", 4
-_LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
 _LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to it
-# The first bytes of files that are taken for models, and what they are.
-_OTHERS = {
-    b"": "empty",
-    b"\x89MMS": "a moment summary: use MomentSummary.load, or fit it first",
-    b"\x80": "a pickle, which momentmix never loads",
-    b"PK": "a zip archive, which momentmix never loads",
-}
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -104,56 +96,45 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Mixture, dict[str, Any] | 
     from momentmix.mixture.mixture import mixture_of_blocks
 
     document = _parsed(path)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(
-            f'{path} is not a momentmix model of this version: no "format": "{FORMAT}" in it.'
-        )
     try:
-        check_version(document, str(path), VERSION)
-    except ValueError as error:
-        raise ModelFileError(f"{error}. Fit again, or use the release that wrote it.") from None
-    try:
+        check_version(document, "it", VERSION)
         contents = _CONTENTS(document, "")
         schema, background = contents["schema"], contents.get("background")
-        parts = [contents] if background is None else [contents, background]
-        mixtures = [mixture_of_blocks(p["weights"], _blocks_in(p, schema), schema) for p in parts]
+        mixture = mixture_of_blocks(contents["weights"], _blocks_in(contents, schema), schema)
+        if background is not None:
+            blocks = _blocks_in(background, schema)
+            wide = mixture_of_blocks(background["weights"], blocks, schema)
+            mixture = mixture.with_background(wide, background["weight"])
     except (TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path} does not hold a mixture: {str(error)[:400].rstrip('.')}. Use the release that "
-            "wrote it, register its families first, or restore it from a copy."
+            f"{path} does not hold a mixture: {str(error)[:400].rstrip('.')}. Fit again, use the "
+            "release that wrote it, register its families first, or restore it from a copy."
         ) from None
     if contents.get("sha256", _checksum(document)) != _checksum(document):
         raise ModelFileError(
             f"{path}: the checksum does not match: the numbers were changed or damaged. Restore it "
             'from a copy; if you edited it on purpose, remove the line "sha256".'
         )
-    mixture = mixtures[0]
-    if background is not None:
-        mixture = mixture.with_background(mixtures[1], background["weight"])
     return mixture, contents.get("fit")
 
 
-def _parsed(path: str | os.PathLike[str]) -> Any:
-    """The JSON of a file that may be a model."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        raise ModelFileError(f"{path} does not exist.") from None
-    if not stat.S_ISREG(status.st_mode):
-        raise ModelFileError(f"{path} is not a regular file; give the path of a saved model.")
-    if status.st_size > _LARGEST:
-        raise ModelFileError(
-            f"{path} has {status.st_size} bytes; a model has at most {_LARGEST}. Is it data?"
-        )
+def _parsed(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The JSON object of a model file; other files are not read as a whole."""
+    if not Path(path).is_file():
+        what = "is not a regular file" if Path(path).exists() else "does not exist"
+        raise ModelFileError(f"{path} {what}; give the path of a saved model.")
     with open(path, "rb") as file:
-        data = file.read()
-    for start, kind in _OTHERS.items():
-        if data.startswith(start) if start else not data:
-            raise ModelFileError(f"{path} is not a momentmix model: it is {kind}.")
+        data = file.read(1)
+        data += file.read() if data == b"{" else b""
     try:
-        return parse_strict(data.decode("utf-8"))
+        if data[:1] != b"{":
+            raise ValueError("it does not start with {. Rows and summaries have to be fitted first")
+        document = parse_strict(data.decode("utf-8"))
+        if document.get("format") != FORMAT:
+            raise ValueError(f'no "format": "{FORMAT}" in it')
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a momentmix model: {str(error)[:200]}.") from None
+    return document  # type: ignore[no-any-return]
 
 
 def _anything(value: Any, place: str) -> Any:

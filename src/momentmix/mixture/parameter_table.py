@@ -16,7 +16,6 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.column import Level
-from momentmix.lazy import lazy_property
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.tables.block_features import column_seen
@@ -75,32 +74,19 @@ class Parameter(NamedTuple):
     high: Float
 
 
-@dataclass(frozen=True)
 class ParameterTable:
     """All parameters of a mixture, with standard errors and intervals where known."""
 
-    mixture: Mixture
-    errors: ColumnValues | None = None
-    intervals: Intervals | None = None
-
-    @lazy_property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return column_names(self.mixture)
-
-    @lazy_property
-    def labels(self) -> list[str]:
-        """Names of the values of the columns, as ``log income``."""
-        return value_names(self.mixture)
-
-    @lazy_property
-    def keys(self) -> Sequence[str | int]:
-        """Names of the columns, or their numbers where they have none."""
-        return self.mixture.feature_names or range(self.mixture.n_columns)
-
-    @lazy_property
-    def _values(self) -> ColumnValues:
-        m = self.mixture
+    def __init__(
+        self,
+        mixture: Mixture,
+        errors: ColumnValues | None = None,
+        intervals: Intervals | None = None,
+    ) -> None:
+        m = mixture
+        self.mixture, self.errors, self.intervals = m, errors, intervals
+        self.names, self.labels = column_names(m), value_names(m)
+        self.keys: Sequence[str | int] = m.feature_names or range(m.n_columns)
         levels = {
             self.keys[j]: np.stack(list(m.level_probabilities(j).values()), axis=1)
             for j, column in enumerate(m.columns)
@@ -109,23 +95,23 @@ class ParameterTable:
         levels |= {self.keys[b.columns[0]]: b.others for b in m.blocks if b.others.size}
         covariances = m.covariances if m.parameters.blocks.joined else None
         seen = column_seen(m.blocks, m.n_columns)
-        return ColumnValues(m.weights, m.means, m.variances, covariances, levels, seen)
+        self._values = ColumnValues(m.weights, m.means, m.variances, covariances, levels, seen)
 
     def _row(
         self, name: str, columns: tuple[int, ...], label: str, table: str, *place: int
     ) -> Parameter:
         """The numbers at a place of an attribute of `ColumnValues`."""
-        found = np.full((4, self.mixture.n_components), np.nan)
+        numbers = np.full((4, self.mixture.n_components), np.nan)
         for rows, values in ((0, self._values), (1, self.errors), ([2, 3], self.intervals)):
-            array = None if values is None else getattr(values, table)
+            array: Any = getattr(values, table, None)
             if isinstance(array, dict):  # files write numbers of columns as text
                 key = self.keys[columns[0]]
                 array = array.get(key, array.get(str(key)))
             if array is not None:
                 index: Any = (..., slice(None), *place)
-                found[rows] = np.asarray(array)[index]
-        found[1:, np.isnan(found[0])] = np.nan
-        return Parameter(name, columns, None, "", label, *found)
+                numbers[rows] = np.asarray(array)[index]
+        numbers[1:, np.isnan(numbers[0])] = np.nan
+        return Parameter(name, columns, None, "", label, *numbers)
 
     def weights(self) -> Parameter:
         """Weights of the components."""
@@ -239,17 +225,10 @@ def numeric_columns(mixture: Mixture) -> list[int]:
 
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
     """Mean and standard deviation of each column over all components, where it is seen."""
-    if mixture.schema is None:
-        return center_and_scale(mixture.parameters)
     seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
-    center, scale = np.empty(mixture.n_columns), np.empty(mixture.n_columns)
-    for j in range(mixture.n_columns):
-        shares = mixture.weights * seen[:, j] * ~np.isnan(mixture.means[:, j])
-        total = shares.sum()
-        part = Parameters(
-            shares / total if total > 0 else shares,
-            np.nan_to_num(mixture.means[:, [j]]),
-            np.nan_to_num(mixture.variances[:, [j]]),
-        )
-        (center[j],), (scale[j],) = center_and_scale(part)
+    shares = mixture.weights[:, None] * seen * ~np.isnan(mixture.means)
+    shares /= np.maximum(shares.sum(axis=0), 1e-300)
+    tables = (np.nan_to_num(x).T[:, :, None] for x in (mixture.means, mixture.variances))
+    parts = map(Parameters, shares.T, *tables)
+    center, scale = np.hstack([center_and_scale(part) for part in parts])
     return center, scale

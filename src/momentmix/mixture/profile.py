@@ -8,7 +8,7 @@ components by `profile_of`, from the mixture alone: the same model has the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
@@ -181,16 +181,9 @@ def profile_of(
     the `n_rows` that made the mixture, are left out, unless the name is made of them: names do not
     depend on rows.
     """
-    r, traits, unknown = (
-        mixture.n_components,
-        traits_of(mixture),
-        np.full(mixture.n_components, nan),
-    )
+    r, traits = mixture.n_components, traits_of(mixture)
     made, in_names = _names_of(traits)
     given = made if names is None else _checked(names, r)
-    again = unknown if reproducibility is None else reproducibility
-    low, high = (unknown, unknown) if weights is None else weights
-    depths = np.full((r, r), nan) if separation is None else separation
     components = []
     for i, (name, share) in enumerate(zip(given, mixture.weights.tolist(), strict=True)):
         kept = tuple(
@@ -198,13 +191,17 @@ def profile_of(
             for trait in traits[i]
             if n_rows is None or trait.short in in_names[i] or trait.is_sure(n_rows, share)
         )
-        nearest, facts = None, (float(x[i]) for x in (again, low, high))
-        if not np.isnan(depths[i]).all():
-            nearest = int(np.nanargmin(depths[i]))
-        neighbor = (None, None, nan)
-        if nearest is not None:
-            neighbor = (nearest, given[nearest], float(depths[i, nearest]))
-        components.append(ComponentProfile(i, name, share, kept, *facts, *neighbor))
+        component = ComponentProfile(i, name, share, kept)
+        if reproducibility is not None:
+            component = replace(component, reproducibility=float(reproducibility[i]))
+        if weights is not None:
+            low, high = (float(ends[i]) for ends in weights)
+            component = replace(component, low=low, high=high)
+        if separation is not None and not np.isnan(separation[i]).all():
+            k = int(np.nanargmin(separation[i]))
+            apart = float(separation[i, k])
+            component = replace(component, nearest=k, nearest_name=given[k], apart=apart)
+        components.append(component)
     profile = Profile(components)
     profile.background_weight = mixture.background_weight
     return profile

@@ -151,17 +151,15 @@ class RowDensity:
     # -- cells that are left out ------------------------------------------------------------------
 
     @lazy_property
-    def _is_joined(self) -> NDArray[np.bool_]:
-        """Which columns are joined with others, of shape (n_columns,)."""
-        is_joined, column_of = np.zeros(self.schema.n_columns, dtype=bool), self.schema.column_of
-        is_joined[[column_of[j] for block in self.parameters.blocks.joined for j in block]] = True
-        return is_joined
+    def _joined(self) -> list[int]:
+        """Columns that are joined with others."""
+        joined, column_of = self.parameters.blocks.joined, self.schema.column_of
+        return sorted(column_of[j] for block in joined for j in block)
 
     @lazy_property
     def _joined_with_missing(self) -> list[int]:
         """Joined columns whose missing cells are modeled."""
-        columns = self.schema.columns
-        return [int(j) for j in np.flatnonzero(self._is_joined) if columns[j].has_missing]
+        return [j for j in self._joined if self.schema.columns[j].has_missing]
 
     def _left_out(self, encoded: Encoded) -> NDArray[np.bool_] | None:
         """Cells whose values are left out (n, n_columns); None where there are none."""
@@ -178,13 +176,13 @@ class RowDensity:
         self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
     ) -> NDArray[Any]:
         """`map_encoded` where some cells are left out."""
-        joined = np.flatnonzero(self._is_joined)
-        single = np.flatnonzero(left_out.any(axis=0) & ~self._is_joined)
+        joined = np.array(self._joined, dtype=np.int64)
+        single = np.setdiff1d(np.flatnonzero(left_out.any(axis=0)), joined)
         # That a joined cell is missing tells components apart, where it is modeled.
         is_empty = np.asarray(left_out.all(axis=1) & (not self._joined_with_missing))
         places = [np.flatnonzero(is_empty)]
         parts = [self._of_weights(places[0].size, reduce)]
-        for pattern, rows in rows_by_pattern(left_out[:, self._is_joined], ~is_empty):
+        for pattern, rows in rows_by_pattern(left_out[:, joined], ~is_empty):
             density, kept, own = self._without(tuple(joined[pattern]), tuple(single))
             missing = left_out[rows][:, single]
             table = np.hstack([features[rows][:, kept], missing])
@@ -239,14 +237,11 @@ def checked_labels(labels: Any, n_groups: int | None) -> Any:
     xp, bad = namespace(labels), labels < 0
     if bool(xp.any(bad)):
         row = int(to_numpy(bad).argmax())
-        content, cure = "infinity", "Set infinite cells to NaN (missing), drop such rows,"
-        if xp is not np:
-            content = "NaN or infinity"
-            cure = "Drop or impute such rows, pass them as NumPy arrays,"
+        content = "infinity" if xp is np else "NaN or infinity"
         raise InputError(
             f"row {row} holds {content}, or lies more than 1e154 standard deviations away, so that "
-            f"no component is its most probable one. {cure} or bring them to the units of the "
-            "model."
+            "no component is its most probable one. Drop such rows, bring them to the units of the "
+            "model, or set such cells to missing: to NaN, in NumPy arrays."
         )
     if n_groups is None:
         return labels

@@ -135,7 +135,7 @@ class _Columns:
         self.names = [printable(name) for name in column_names(mixture)]
         self.shorts = [cut_middle(name, _LETTERS) for name in self.names]
         observed = column_seen(mixture.blocks, mixture.n_columns)
-        self.has_missing = np.isfinite(observed).any(axis=0)
+        self.has_missing = np.asarray(np.isfinite(observed).any(axis=0))
         self.observed = np.where(np.isnan(observed), 1.0, observed)  # (r, d)
         shares = mixture.weights * (1.0 - np.eye(mixture.n_components))
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -250,16 +250,21 @@ static double NAME(count_rows)(const double *counts, isize n, isize r, double *j
     return result;
 }
 
-/* What `product` has put tile by tile, row by row. */
-static void NAME(in_rows)(const double *in, isize n_rows, isize n_columns, double *out)
+/* Σ_z γ_i(z) T_s(z), added to sums: STRIP components at a time, statistic by statistic. */
+static void NAME(add_products)(const double *joint, isize r, const double *table, isize size, double *sums)
 {
-    isize down = (n_rows + TILE_ROWS - 1) / TILE_ROWS;
-    isize across = (n_columns + TILE_COLUMNS - 1) / TILE_COLUMNS;
-    for (isize p = 0; p < down; p++)
-        for (isize q = 0; q < across; q++)
-            for (isize i = n_rows * p / down; i < n_rows * (p + 1) / down; i++)
-                for (isize j = n_columns * q / across; j < n_columns * (q + 1) / across; j++)
-                    out[i * n_columns + j] = *in++;
+    for (isize i = 0; i < r; i += STRIP)
+        NAME(strip)(joint + i * ROW, r - i < STRIP ? r - i : STRIP, table, size, SLAB, sums + i * size);
+}
+
+/* The same component by component, (r, size). */
+static void NAME(in_rows)(const double *sums, isize r, isize size, double *out)
+{
+    for (isize i = 0; i < r; i++) {
+        isize first = i / STRIP * STRIP, n = r - first < STRIP ? r - first : STRIP;
+        for (isize s = 0; s < size; s++)
+            out[i * size + s] = sums[first * size + s * n + i - first];
+    }
 }
 
 /* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z); rows with
@@ -287,7 +292,7 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
             if (rows->counts)
                 totals[m] += NAME(count_rows)(rows->counts + start, n, r, joint, top, total);
             if (statistics)
-                NAME(product)(joint, r, space, size, SLAB / LANES, sums + m * each);
+                NAME(add_products)(joint, r, space, size, sums + m * each);
             if (!rows->counts)
                 totals[m] += NAME(sum_of_logs)(top, total, n);
         }

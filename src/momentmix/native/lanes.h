@@ -12,7 +12,6 @@ typedef __m512d NAME(vector);
 #define LOAD(p) _mm512_loadu_pd(p)
 #define ZERO _mm512_setzero_pd()
 #define FMA(a, b, c) _mm512_fmadd_pd(a, b, c)
-#define MUL(a, b) _mm512_mul_pd(a, b)
 #elif defined(MM_AVX2)
 #define VECTORS 2
 #define TILE_ROWS 2
@@ -21,7 +20,6 @@ typedef __m256d NAME(vector);
 #define LOAD(p) _mm256_loadu_pd(p)
 #define ZERO _mm256_setzero_pd()
 #define FMA(a, b, c) _mm256_fmadd_pd(a, b, c)
-#define MUL(a, b) _mm256_mul_pd(a, b)
 #elif defined(MM_NEON)
 #define VECTORS 4
 #define TILE_ROWS 2
@@ -30,7 +28,6 @@ typedef float64x2_t NAME(vector);
 #define LOAD(p) vld1q_f64(p)
 #define ZERO vdupq_n_f64(0.0)
 #define FMA(a, b, c) vfmaq_f64(c, a, b)
-#define MUL(a, b) vmulq_f64(a, b)
 #endif
 /* Keep x in a register: compilers read it again for each product otherwise. */
 #if defined(MM_NEON)

@@ -23,7 +23,7 @@
 #define CHUNK 256          /* rows whose monomials are in the table: it fits the second cache */
 #define ROW (CHUNK + 8)    /* numbers from one row of the table to the next: not a power of two */
 #define MOST_THREADS 256
-enum { EACH, OUTER, PRODUCT }; /* kinds of steps */
+#define STRIP 4            /* left monomials that are multiplied at a time */
 enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
 #define PART 2048          /* rows that a thread sums at a time in an EM step */
@@ -35,10 +35,13 @@ enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 
 typedef ptrdiff_t isize;
 
+/* How the moments of a layout are summed: see summary/kernels/plan.py. */
 typedef struct {
-    isize n_features, half, first, n_monomials, n_weighted, n_sums, n_entries, n_steps, n_fills;
-    const int64_t *steps, *positions;
-} program;
+    isize n_features, n_left, n_right, n_strips, n_sums, n_entries;
+    const int64_t *left, *right; /* two right monomials whose product each one is, (n, 2) */
+    const int64_t *strips;       /* number, right monomials from … to, first cell, (n_strips, 4) */
+    const int64_t *positions;    /* of each moment among the cells */
+} plan;
 
 /* Rows (n, columns) and units (shift, 1 / scale), or features (size, n) without units. */
 typedef struct {
@@ -89,11 +92,7 @@ static isize place_in_all(const row_source *rows, isize s)
 #endif
 #define MM_AVX512
 #define NAME(x) JOIN(x, avx512)
-#include "lanes.h"
-#include "sums.h"
-#include "density.h"
-#include "lanes_end.h"
-#undef NAME
+#include "set.h"
 #undef MM_AVX512
 #ifdef __clang__
 #pragma clang attribute pop
@@ -105,11 +104,7 @@ static isize place_in_all(const row_source *rows, isize s)
 #endif
 #define MM_AVX2
 #define NAME(x) JOIN(x, avx2)
-#include "lanes.h"
-#include "sums.h"
-#include "density.h"
-#include "lanes_end.h"
-#undef NAME
+#include "set.h"
 #undef MM_AVX2
 #ifdef __clang__
 #pragma clang attribute pop
@@ -121,11 +116,7 @@ static isize place_in_all(const row_source *rows, isize s)
 #include <arm_neon.h>
 #define MM_NEON
 #define NAME(x) JOIN(x, neon)
-#include "lanes.h"
-#include "sums.h"
-#include "density.h"
-#include "lanes_end.h"
-#undef NAME
+#include "set.h"
 #undef MM_NEON
 
 #else
@@ -134,8 +125,7 @@ static isize place_in_all(const row_source *rows, isize s)
 
 typedef struct {
     const char *name;
-    int tile_rows, tile_columns;
-    void (*block)(const program *, const double *, const double *, const double *, isize, double *,
+    void (*block)(const plan *, const double *, const double *, const double *, isize, double *,
                   double *);
     void (*extremes)(const double *, isize, isize, double *, double *);
     int (*in_range)(const double *, isize, double);
@@ -146,8 +136,8 @@ typedef struct {
 
 #define CODE(set)                                                                                  \
     {                                                                                              \
-        #set, tile_rows_##set, tile_columns_##set, block_##set, extremes_##set, in_range_##set,    \
-            split_##set, em_sums_##set, map_rows_##set                                             \
+        #set, block_##set, extremes_##set, in_range_##set, split_##set,                              \
+            em_sums_##set, map_rows_##set                                             \
     }
 static const instruction_set SETS[] = {
 #if defined(__x86_64__)
@@ -243,31 +233,32 @@ static Py_buffer *hold(held *h, PyObject *object, int access, isize n, const cha
     return buffer(object, &h->views[h->n], access, n, name) ? &h->views[h->n++] : NULL;
 }
 
-/* Numbers that a thread works on: table, weighted head, sums, and the moments of a block. */
-static isize space_size(const program *p)
+/* Numbers that a thread works on, from a cache line on: table, left monomials and cells. */
+static isize space_size(const plan *p)
 {
-    isize n = plus(times(plus(p->n_monomials, p->n_weighted), ROW), plus(p->n_sums, p->n_entries));
-    return plus(n, LANES) / LANES * LANES;
+    return plus(plus(times(plus(p->n_right, STRIP), ROW), p->n_sums), LANES) / LANES * LANES;
 }
 
-static int steps_are_valid(const program *p)
+/* Whether all numbers of a plan fit its sizes; sets the others. */
+static int is_valid(plan *p)
 {
-    for (isize at = 0; at < p->n_steps; at++) {
-        const int64_t *s = p->steps + 6 * at;
-        if (s[0] < EACH || s[0] > PRODUCT || s[1] < 0 || s[2] < s[1] || s[2] > p->n_monomials || s[3] < 0
-            || s[4] < s[3] || s[4] > (s[0] == PRODUCT ? p->n_weighted : p->n_monomials))
+    isize n_points = p->n_features + 1;
+    for (isize i = 0; i < 2 * p->n_left; i++)
+        if (p->left[i] < 0 || p->left[i] >= p->n_right)
             return 0;
-        isize rows = s[2] - s[1], columns = s[4] - s[3];
-        isize end = plus(s[5], s[0] == EACH ? rows : times(rows, columns));
-        if (end > (s[0] == PRODUCT ? p->n_sums : p->n_monomials)
-            || (s[0] == EACH && columns != 1 && columns != rows))
+    for (isize i = 2 * n_points; i < 2 * p->n_right; i++)
+        if (p->right[i] < 0 || p->right[i] >= i / 2) /* they are made in their order */
             return 0;
+    for (const int64_t *s = p->strips; s < p->strips + 4 * p->n_strips; s += 4) {
+        if (s[0] < 0 || s[0] >= p->n_left / STRIP || s[1] < 0 || s[2] <= s[1] || s[2] > p->n_right
+            || s[3] != p->n_sums)
+            return 0;
+        p->n_sums = plus(p->n_sums, STRIP * (s[2] - s[1]));
     }
     for (isize e = 0; e < p->n_entries; e++)
         if (p->positions[e] < 0 || p->positions[e] >= p->n_sums)
             return 0;
-    return p->half >= 0 && p->half <= p->n_features && p->n_weighted <= p->n_monomials
-           && plus(p->first, p->n_features) < p->n_monomials;
+    return n_points <= p->n_right;
 }
 
 /* -- threads ----------------------------------------------------------------------------------- */
@@ -298,8 +289,8 @@ static void on_threads(task *work, isize n_threads)
     pthread_t ids[MOST_THREADS];
     thread threads[MOST_THREADS];
     isize n_started = 0;
-    if (n_threads > work->n_items)
-        n_threads = work->n_items;
+    n_threads = n_threads < work->n_items ? n_threads : work->n_items;
+    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
     for (isize i = 1; i < n_threads; i++) {
         threads[i] = (thread){work, i};
         if (pthread_create(&ids[i], NULL, take_items, &threads[i]))
@@ -316,142 +307,82 @@ static void on_threads(task *work, isize n_threads)
 
 typedef struct {
     task task;
-    program program;
-    isize n, space_size, n_digits, n_lanes;
-    const double *rows, *weights, *units, *squares, *rounders;
-    double *space, *out, *lanes, limit;
-    int64_t *is_far;
-    pthread_mutex_t locks[MOST_THREADS];
+    plan plan;
+    isize n, space_size;
+    const double *rows, *weights, *units;
+    double *space, *out;
 } block_task;
 
 static void do_block(task *work, isize block, isize thread)
 {
     block_task *t = (block_task *)work;
-    const program *p = &t->program;
-    if (!t->out && t->is_far[block])
-        return;
-    const double *weights = t->weights ? t->weights + block * t->n : NULL;
-    double *space = t->space + thread * t->space_size;
-    double *out = t->out ? t->out + block * p->n_entries : space + t->space_size - p->n_entries - 1;
-    code->block(p, t->rows + block * t->n * p->n_features, weights, t->units, t->n, space, out);
-    if (t->out)
-        return;
-    for (isize j = 1; j <= p->n_features && j < p->n_entries; j++)
-        if (fabs(out[j]) > t->limit * out[0])
-            t->is_far[block] = 1;
-    if (t->is_far[block])
-        return;
-    out[p->n_entries] = t->squares[block];
-    isize lane = thread % t->n_lanes;
-    pthread_mutex_lock(&t->locks[lane]);
-    code->split(out, p->n_entries + 1, t->rounders, t->n_digits,
-                t->lanes + lane * t->n_digits * (p->n_entries + 1));
-    pthread_mutex_unlock(&t->locks[lane]);
+    const plan *p = &t->plan;
+    code->block(p, t->rows + block * t->n * p->n_features, t->weights ? t->weights + block * t->n : NULL,
+                t->units, t->n, t->space + thread * t->space_size, t->out + block * p->n_entries);
 }
 
 PyDoc_STRVAR(sum_blocks_doc,
-"sum_blocks(shape, steps, positions, rows, weights, units, n_blocks, n, space, out)\n--\n\n"
-"The moments of each of n_blocks blocks of n rows: see `summary.kernels.native_sums`.");
+"sum_blocks(left, right, strips, positions, rows, weights, units, n, out, n_threads)\n--\n\n"
+"The moments of blocks of n rows each: see `summary.kernels.plan`.");
 
-PyDoc_STRVAR(add_blocks_doc,
-"add_blocks(shape, steps, positions, rows, weights, units, n_blocks, n, space, squares, rounders, "
-"lanes, n_lanes, n_threads, limit, is_far)\n--\n\n"
-"Add the digits of the moments of all blocks, and of their `squares`, to lanes of digits: but for blocks\n"
-"that are far, as are those with a mean beyond `limit`, see `summary.blocks`.");
-
-static PyObject *blocks(PyObject *args, int adding)
+static PyObject *sum_blocks(PyObject *module, PyObject *args)
 {
-    block_task t = {.n_lanes = 1};
-    program *p = &t.program;
-    isize n_blocks, n_threads = 1;
-    enum { STEPS, POSITIONS, ROWS, UNITS, SPACE, OUT, SQUARES, ROUNDERS, LANES_, IS_FAR, WEIGHTS, ALL };
-    PyObject *objects[ALL] = {NULL}, *weights, *result = NULL;
-    Py_buffer views[ALL];
-    int held[ALL] = {0};
-    if (adding ? !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOOOOnndO", &p->n_features, &p->half,
-                                   &p->first, &p->n_monomials, &p->n_weighted, &p->n_sums,
-                                   &p->n_entries, &p->n_fills, &objects[STEPS], &objects[POSITIONS],
-                                   &objects[ROWS], &weights, &objects[UNITS], &n_blocks, &t.n,
-                                   &objects[SPACE], &objects[SQUARES], &objects[ROUNDERS],
-                                   &objects[LANES_], &t.n_lanes, &n_threads, &t.limit,
-                                   &objects[IS_FAR])
-               : !PyArg_ParseTuple(args, "(nnnnnnnn)OOOOOnnOO", &p->n_features, &p->half, &p->first,
-                                   &p->n_monomials, &p->n_weighted, &p->n_sums, &p->n_entries,
-                                   &p->n_fills, &objects[STEPS], &objects[POSITIONS], &objects[ROWS],
-                                   &weights, &objects[UNITS], &n_blocks, &t.n, &objects[SPACE],
-                                   &objects[OUT]))
+    block_task t = {.space = NULL};
+    plan *p = &t.plan;
+    isize n_threads;
+    PyObject *left, *right, *strips, *positions, *rows, *weights, *units, *out, *result = NULL;
+    held h = {.n = 0};
+    Py_buffer *l, *r, *s, *e, *u, *x, *y, *w = NULL;
+    if (!PyArg_ParseTuple(args, "OOOOOOOnOn", &left, &right, &strips, &positions, &rows, &weights, &units,
+                          &t.n, &out, &n_threads))
         return NULL;
-    if (p->n_features < 1 || p->n_monomials < 1 || p->n_weighted < 0 || p->n_sums < 1
-        || p->n_entries < 1 || t.n < 1 || n_blocks < 0 || n_threads < 1 || t.n_lanes < 1) {
-        PyErr_SetString(PyExc_ValueError, "sizes must be positive");
-        return NULL;
-    }
-    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
-    t.n_lanes = t.n_lanes < MOST_THREADS ? t.n_lanes : MOST_THREADS;
-    t.space_size = space_size(p);
-    if (weights != Py_None)
-        objects[WEIGHTS] = weights;
-    isize n_rows = times(n_blocks, t.n);
-    isize needed[ALL] = {0, p->n_entries, times(n_rows, p->n_features), times(2, p->n_features),
-                         times(n_threads, t.space_size), times(n_blocks, p->n_entries), n_blocks, 1, 0,
-                         n_blocks, n_rows};
-    const char *names[ALL] = {"steps", "positions", "rows", "units", "space",
-                              "out", "squares", "rounders", "lanes", "is_far", "weights"};
-    for (int i = 0; i < ALL; i++) {
-        if (i == LANES_ && adding) {
-            t.n_digits = views[ROUNDERS].len / 8;
-            needed[i] = times(times(t.n_lanes, t.n_digits), plus(p->n_entries, 1));
-        }
-        if (objects[i] && !(held[i] = buffer(objects[i], &views[i],
-                                             i == SPACE || i == OUT || i == LANES_ || i == IS_FAR, needed[i],
-                                             names[i])))
-            goto done;
-    }
-    p->steps = views[STEPS].buf, p->positions = views[POSITIONS].buf;
-    p->n_steps = views[STEPS].len / (6 * 8);
-    if (!steps_are_valid(p)) {
-        PyErr_SetString(PyExc_ValueError, "steps or positions do not fit the sizes");
+    if (!(l = hold(&h, left, READ, 0, "left")) || !(r = hold(&h, right, READ, 0, "right"))
+        || !(s = hold(&h, strips, READ, 0, "strips")) || !(e = hold(&h, positions, READ, 1, "positions"))
+        || !(u = hold(&h, units, READ, 2, "units")) || !(x = hold(&h, rows, READ, 0, "rows")))
+        goto done;
+    *p = (plan){.n_features = u->len / 16, .n_left = l->len / 16, .n_right = r->len / 16,
+                .n_strips = s->len / 32, .n_entries = e->len / 8, .left = l->buf, .right = r->buf,
+                .strips = s->buf, .positions = e->buf};
+    if (t.n < 1 || n_threads < 1 || !is_valid(p)) {
+        PyErr_SetString(PyExc_ValueError, "the numbers of the plan do not fit its sizes");
         goto done;
     }
-    t.rows = views[ROWS].buf, t.units = views[UNITS].buf, t.space = views[SPACE].buf;
-    t.weights = held[WEIGHTS] ? views[WEIGHTS].buf : NULL;
-    if (adding)
-        t.squares = views[SQUARES].buf, t.rounders = views[ROUNDERS].buf, t.lanes = views[LANES_].buf,
-        t.is_far = views[IS_FAR].buf;
-    else
-        t.out = views[OUT].buf;
+    isize n_blocks = x->len / 8 / p->n_features / t.n;
+    if (!(y = hold(&h, out, WRITE, times(n_blocks, p->n_entries), "out"))
+        || (weights != Py_None && !(w = hold(&h, weights, READ, n_blocks * t.n, "weights"))))
+        goto done;
+    n_threads = n_threads < n_blocks ? n_threads : n_blocks;
+    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+    t.space_size = space_size(p);
+    double *space = allocate(plus(times(n_threads, t.space_size), LANES));
+    if (!space)
+        goto done;
     t.task = (task){n_blocks, 0, do_block};
+    t.rows = x->buf, t.weights = w ? w->buf : NULL, t.units = u->buf, t.out = y->buf;
+    t.space = space + (64 - (uintptr_t)space % 64) / 8;
     Py_BEGIN_ALLOW_THREADS
-    for (isize i = 0; i < t.n_lanes; i++)
-        pthread_mutex_init(&t.locks[i], NULL);
     on_threads(&t.task, n_threads);
-    for (isize i = 0; i < t.n_lanes; i++)
-        pthread_mutex_destroy(&t.locks[i]);
     Py_END_ALLOW_THREADS
+    PyMem_Free(space);
     result = Py_NewRef(Py_None);
 done:
-    for (int i = 0; i < ALL; i++)
-        if (held[i])
-            PyBuffer_Release(&views[i]);
+    release(&h);
     return result;
 }
-
-static PyObject *sum_blocks(PyObject *module, PyObject *args) { return blocks(args, 0); }
-
-static PyObject *add_blocks(PyObject *module, PyObject *args) { return blocks(args, 1); }
 
 typedef struct {
     task task;
     isize n, d;
     const double *rows;
-    double *wide, *out;
+    double *out;
 } extremes_task;
 
 static void do_extremes(task *work, isize block, isize thread)
 {
     extremes_task *t = (extremes_task *)work;
-    code->extremes(t->rows + block * t->n * t->d, t->n, t->d, t->wide + thread * 2 * LANES * t->d,
-                   t->out + block * 2 * t->d);
+    double *low = t->out + block * 2 * t->d;
+    (void)thread;
+    code->extremes(t->rows + block * t->n * t->d, t->n, t->d, low, low + t->d);
 }
 
 PyDoc_STRVAR(extremes_doc,
@@ -460,7 +391,7 @@ PyDoc_STRVAR(extremes_doc,
 
 static PyObject *extremes(PyObject *module, PyObject *args)
 {
-    extremes_task t = {.wide = NULL};
+    extremes_task t;
     isize n_blocks, n_threads;
     PyObject *rows, *out, *result = NULL;
     held h = {.n = 0};
@@ -474,17 +405,12 @@ static PyObject *extremes(PyObject *module, PyObject *args)
     if (!(x = hold(&h, rows, READ, times(times(n_blocks, t.n), t.d), "rows"))
         || !(y = hold(&h, out, WRITE, times(times(n_blocks, 2), t.d), "out")))
         goto done;
-    n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
-    n_threads = n_threads < n_blocks ? n_threads : n_blocks;
     t.task = (task){n_blocks, 0, do_extremes}, t.rows = x->buf, t.out = y->buf;
-    if (!(t.wide = allocate(times(times(n_threads, 2 * LANES), t.d))))
-        goto done;
     Py_BEGIN_ALLOW_THREADS
     on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
     result = Py_NewRef(Py_None);
 done:
-    PyMem_Free(t.wide);
     release(&h);
     return result;
 }
@@ -524,7 +450,7 @@ static PyObject *in_range(PyObject *module, PyObject *args)
     t.n = x.len / 8, t.values = x.buf;
     t.task = (task){(t.n + RANGE_PART - 1) / RANGE_PART, 0, do_range};
     Py_BEGIN_ALLOW_THREADS
-    on_threads(&t.task, n_threads < MOST_THREADS ? n_threads : MOST_THREADS);
+    on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
     PyBuffer_Release(&x);
     return PyBool_FromLong(t.all);
@@ -592,36 +518,11 @@ static PyObject *use(PyObject *module, PyObject *args)
     return names;
 }
 
-PyDoc_STRVAR(tile_shape_doc,
-"tile_shape()\n--\n\nMost rows and columns of a tile of a product: its entries stand side by side.");
-
-PyDoc_STRVAR(space_size_doc,
-"space_size(n_monomials, n_weighted, n_sums, n_entries)\n--\n\nNumbers that one thread works on.");
-
-static PyObject *size_of_space(PyObject *module, PyObject *args)
-{
-    program p;
-    if (!PyArg_ParseTuple(args, "nnnn", &p.n_monomials, &p.n_weighted, &p.n_sums, &p.n_entries))
-        return NULL;
-    isize size = space_size(&p);
-    if (size > PTRDIFF_MAX / 8)
-        return PyErr_NoMemory();
-    return PyLong_FromSsize_t(size);
-}
-
-static PyObject *tile_shape(PyObject *module, PyObject *args)
-{
-    return Py_BuildValue("(ii)", code->tile_rows, code->tile_columns);
-}
-
 static PyMethodDef METHODS[] = {
     {"sum_blocks", sum_blocks, METH_VARARGS, sum_blocks_doc},
-    {"add_blocks", add_blocks, METH_VARARGS, add_blocks_doc},
     {"extremes", extremes, METH_VARARGS, extremes_doc},
     {"in_range", in_range, METH_VARARGS, in_range_doc},
     {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
-    {"space_size", size_of_space, METH_VARARGS, space_size_doc},
-    {"tile_shape", tile_shape, METH_NOARGS, tile_shape_doc},
     {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
@@ -640,7 +541,7 @@ static int start(PyObject *module)
         PyErr_SetString(PyExc_ImportError, "this processor has none of the instructions needed");
         return -1;
     }
-    return PyModule_AddIntConstant(module, "CHUNK", CHUNK) || PyModule_AddIntConstant(module, "ROW", ROW);
+    return PyModule_AddIntConstant(module, "STRIP", STRIP);
 }
 
 static PyModuleDef_Slot SLOTS[] = {{Py_mod_exec, start}, {0, NULL}};

@@ -1,46 +1,44 @@
-/* Rows → sums of products of their monomials, for one instruction set. See kernels/half_split.py.
+/* Rows → sums of products of monomials, for one instruction set: see summary/kernels/plan.py.
  *
- * The table holds one monomial in each of its rows, and CHUNK rows of data side by side. A product
+ * The table holds a monomial in each of its rows, and up to CHUNK rows of data side by side. A product
  * of two monomials is summed in LANES partial sums, row k of a chunk in number k mod LANES, which
  * are then added; the sums of the chunks are added in their order.
  */
 
-enum { NAME(tile_rows) = TILE_ROWS, NAME(tile_columns) = TILE_COLUMNS };
-
-/* Add Σ_k a_i[k]·b_j[k] to out[i·J + j] for I rows a_i and J rows b_j. */
-INLINE void NAME(tile)(const int I, const int J, const double *a, const double *b, isize steps,
-                       double *out)
+/* Add Σ_k a_i[k]·b_j[k] to out[j·step + i], for I rows a_i and J rows b_j. */
+INLINE void NAME(tile)(const int I, const int J, const double *a, const double *b, isize padded,
+                       isize step, double *out)
 {
-    V sums[TILE_ROWS * TILE_COLUMNS][VECTORS], right[TILE_COLUMNS];
-    for (int v = 0; v < VECTORS; v++) { /* the first products begin the sums */
-        for (int j = 0; j < J; j++)
-            right[j] = LOAD(b + j * ROW + v * WIDTH);
-        for (int i = 0; i < I; i++)
-            for (int j = 0; j < J; j++)
-                sums[i * J + j][v] = MUL(LOAD(a + i * ROW + v * WIDTH), right[j]);
-    }
-    for (isize k = LANES; k < steps * LANES; k += LANES)
+    V sums[TILE_ROWS * TILE_COLUMNS][VECTORS], left[TILE_ROWS];
+    for (int t = 0; t < I * J; t++)
+        for (int v = 0; v < VECTORS; v++)
+            sums[t][v] = ZERO;
+    for (isize k = 0; k < padded; k += LANES)
         for (int v = 0; v < VECTORS; v++) {
-            for (int j = 0; j < J; j++) {
-                right[j] = LOAD(b + j * ROW + k + v * WIDTH);
-                HELD(right[j]);
-            }
             for (int i = 0; i < I; i++) {
-                V left = LOAD(a + i * ROW + k + v * WIDTH);
-                for (int j = 0; j < J; j++)
-                    sums[i * J + j][v] = FMA(left, right[j], sums[i * J + j][v]);
+                left[i] = LOAD(a + i * ROW + k + v * WIDTH);
+                HELD(left[i]);
+            }
+            for (int j = 0; j < J; j++) {
+                V right = LOAD(b + j * ROW + k + v * WIDTH);
+                for (int i = 0; i < I; i++)
+                    sums[j * I + i][v] = FMA(left[i], right, sums[j * I + i][v]);
             }
         }
-    NAME(add_totals)(I * J, sums, out);
+    if (I == step)
+        NAME(add_totals)(I * J, sums, out);
+    else
+        for (int j = 0; j < J; j++)
+            NAME(add_totals)(I, sums + j * I, out + j * step);
 }
 
 #define TILE(I, J)                                                                                 \
     case (I) * 8 + (J):                                                                            \
-        NAME(tile)(I, J, a, b, steps, out);                                                        \
+        NAME(tile)(I, J, a, b, padded, step, out);                                                 \
         break;
 
 static NOINLINE void NAME(any_tile)(int n_rows, int n_columns, const double *a, const double *b,
-                                    isize steps, double *out)
+                                    isize padded, isize step, double *out)
 {
     switch (n_rows * 8 + n_columns) {
         TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(2, 1) TILE(2, 2) TILE(2, 3)
@@ -54,58 +52,41 @@ static NOINLINE void NAME(any_tile)(int n_rows, int n_columns, const double *a, 
 
 #undef TILE
 
-/* Where n numbers are cut into parts of nearly equal size: part p ends at n·(p + 1) / parts. Without
- * a division for each: those of 64 bits take as long as many products. */
-typedef struct {
-    int part, rest, parts, error;
-} NAME(cuts);
-
-INLINE NAME(cuts) NAME(cuts_of)(isize n, int most)
+/* Add the products of at most STRIP rows of a and n rows of b to out[j·n_rows + i]. */
+static void NAME(strip)(const double *a, int n_rows, const double *b, int n, isize padded, double *out)
 {
-    int size = (int)n, parts = (size + most - 1) / most; /* none where there are none */
-    return (NAME(cuts)){parts ? size / parts : 0, parts ? size % parts : 0, parts, 0};
-}
-
-/* Size of the next part. */
-INLINE int NAME(next_part)(NAME(cuts) * c)
-{
-    c->error += c->rest;
-    int more = c->error >= c->parts;
-    c->error -= more ? c->parts : 0;
-    return c->part + more;
-}
-
-/* All rows of a times all rows of b, in tiles of nearly equal size.
- *
- * The entries of a tile stand side by side; `native_sums.tile_order` says where each one is.
- */
-static void NAME(product)(const double *a, isize n_rows, const double *b, isize n_columns,
-                          isize steps, double *out)
-{
-    NAME(cuts) down = NAME(cuts_of)(n_rows, TILE_ROWS);
-    for (int p = 0; p < down.parts; p++) {
-        NAME(cuts) across = NAME(cuts_of)(n_columns, TILE_COLUMNS);
-        int height = NAME(next_part)(&down);
-        const double *right = b;
-        for (int q = 0; q < across.parts; q++) {
-            int width = NAME(next_part)(&across);
-            NAME(any_tile)(height, width, a, right, steps, out);
-            right += width * ROW, out += height * width;
-        }
-        a += height * ROW;
+    int n_parts = (n + TILE_COLUMNS - 1) / TILE_COLUMNS;
+    for (int part = 0, j = 0, width; part < n_parts; part++, j += width) {
+        width = n / n_parts + (part < n % n_parts); /* of nearly equal size: narrow tiles are slow */
+        for (int i = 0; i < n_rows; i += TILE_ROWS)
+            NAME(any_tile)(n_rows - i < TILE_ROWS ? n_rows - i : TILE_ROWS, width, a + i * ROW,
+                           b + j * ROW, padded, n_rows, out + j * n_rows + i);
     }
 }
 
-/* Eight rows of data at a time into the table, in units; the constant stands between the halves. */
-static void NAME(points)(const program *p, const double *rows, const double *units, isize n,
-                         double *table)
+INLINE void NAME(multiply)(const double *left, const double *right, isize n, double *out)
 {
-    isize d = p->n_features, padded = (n + LANES - 1) / LANES * LANES;
+    for (isize k = 0; k < n; k++)
+        out[k] = left[k] * right[k];
+}
+
+/* Monomials, each the product of two that stand in the table. */
+static void NAME(monomials)(const int64_t *factors, isize n, const double *table, isize padded, double *out)
+{
+    for (isize i = 0; i < n; i++)
+        NAME(multiply)(table + factors[2 * i] * ROW, table + factors[2 * i + 1] * ROW, padded, out + i * ROW);
+}
+
+/* The constant and the points of n rows in units, eight rows at a time, zeros beyond. */
+static void NAME(points)(isize d, const double *rows, const double *units, isize n, double *table)
+{
     const double *scale = units, *shift = units + d;
     for (isize k = 0; k < n; k += LANES) {
         isize m = n - k < LANES ? n - k : LANES;
+        for (int i = 0; i < LANES; i++)
+            table[k + i] = i < m ? 1.0 : 0.0;
         for (isize j = 0; j < d; j++) {
-            double *out = table + (p->first + j + (j >= p->half)) * ROW + k;
+            double *out = table + (1 + j) * ROW + k;
             const double *in = rows + k * d + j;
             if (m == LANES)
                 for (int i = 0; i < LANES; i++)
@@ -115,99 +96,48 @@ static void NAME(points)(const program *p, const double *rows, const double *uni
                     out[i] = i < m ? in[i * d] * scale[j] - shift[j] : 0.0;
         }
     }
-    double *constant = table + (p->first + p->half) * ROW;
-    for (isize k = 0; k < padded; k++)
-        constant[k] = k < n ? 1.0 : 0.0;
-}
-
-INLINE void NAME(multiply)(const double *left, const double *right, isize n, double *out)
-{
-    for (isize k = 0; k < n; k++)
-        out[k] = left[k] * right[k];
-}
-
-/* One chunk of rows. */
-static void NAME(chunk)(const program *p, const double *rows, const double *weights,
-                        const double *units, isize n, double *table, double *head, double *sums)
-{
-    isize steps = (n + LANES - 1) / LANES, padded = steps * LANES;
-    double w[CHUNK];
-    NAME(points)(p, rows, units, n, table);
-    if (weights)
-        for (isize k = 0; k < padded; k++)
-            w[k] = k < n ? weights[k] : 0.0;
-    for (isize at = 0; at < p->n_steps; at++) {
-        if (at == p->n_fills && weights)
-            for (isize i = 0; i < p->n_weighted; i++)
-                NAME(multiply)(table + i * ROW, w, padded, head + i * ROW);
-        const int64_t *s = p->steps + 6 * at;
-        const double *left = table + s[1] * ROW, *right = table + s[3] * ROW;
-        if (s[0] == PRODUCT) {
-            if (weights)
-                right = head + s[3] * ROW;
-            NAME(product)(left, s[2] - s[1], right, s[4] - s[3], steps, sums + s[5]);
-            continue;
-        }
-        double *out = table + s[5] * ROW;
-        for (isize i = 0; i < s[2] - s[1]; i++) {
-            if (s[0] == EACH) {
-                NAME(multiply)(left + i * ROW, right + (s[4] - s[3] == 1 ? 0 : i * ROW), padded,
-                               out + i * ROW);
-                continue;
-            }
-            for (isize j = 0; j < s[4] - s[3]; j++, out += ROW)
-                NAME(multiply)(left + i * ROW, right + j * ROW, padded, out);
-        }
-    }
 }
 
 /* One block of n rows → the moments of the layout. */
-static void NAME(block)(const program *p, const double *rows, const double *weights,
-                        const double *units, isize n, double *space, double *out)
+static void NAME(block)(const plan *p, const double *rows, const double *weights,
+                        const double *units, isize n, double *table, double *out)
 {
-    double *table = space, *head = table + p->n_monomials * ROW;
-    double *sums = head + p->n_weighted * ROW;
-    int all_one = 1;
-    for (isize k = 0; weights && k < n; k++)
-        all_one &= weights[k] == 1.0;
-    if (all_one)
-        weights = NULL;
+    double *left = table + p->n_right * ROW, *sums = left + STRIP * ROW, w[CHUNK] = {0.0};
+    isize n_points = p->n_features + 1;
     memset(sums, 0, p->n_sums * sizeof(double));
-    for (isize k = 0; k < n; k += CHUNK)
-        NAME(chunk)(p, rows + k * p->n_features, weights ? weights + k : NULL, units,
-                    n - k < CHUNK ? n - k : CHUNK, table, head, sums);
+    for (isize start = 0; start < n; start += CHUNK) {
+        isize m = n - start < CHUNK ? n - start : CHUNK, padded = (m + LANES - 1) / LANES * LANES;
+        for (isize k = 0; weights && k < padded; k++)
+            w[k] = k < m ? weights[start + k] : 0.0;
+        NAME(points)(p->n_features, rows + start * p->n_features, units, m, table);
+        NAME(monomials)(p->right + 2 * n_points, p->n_right - n_points, table, padded,
+                        table + n_points * ROW);
+        isize strip = -1;
+        for (const int64_t *s = p->strips; s < p->strips + 4 * p->n_strips; s += 4) {
+            if (s[0] != strip) {
+                NAME(monomials)(p->left + 2 * STRIP * s[0], STRIP, table, padded, left);
+                for (int i = 0; weights && i < STRIP; i++)
+                    NAME(multiply)(left + i * ROW, w, padded, left + i * ROW);
+            }
+            strip = s[0];
+            NAME(strip)(left, STRIP, table + s[1] * ROW, s[2] - s[1], padded, sums + s[3]);
+        }
+    }
     for (isize e = 0; e < p->n_entries; e++)
         out[e] = sums[p->positions[e]];
 }
 
-/* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d). Eight rows at a time. */
-static void NAME(extremes)(const double *rows, isize n, isize d, double *wide, double *low)
+/* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d). */
+static void NAME(extremes)(const double *rows, isize n, isize d, double *restrict low, double *restrict high)
 {
-    double *wide_high = wide + LANES * d, *high = low + d;
-    isize whole = n / LANES;
-    for (isize j = 0; j < d; j++)
-        low[j] = high[j] = rows[j];
-    if (whole) {
-        memcpy(wide, rows, LANES * d * sizeof(double));
-        memcpy(wide_high, rows, LANES * d * sizeof(double));
-        for (isize k = 1; k < whole; k++) {
-            const double *x = rows + k * LANES * d;
-            for (isize i = 0; i < LANES * d; i++) {
-                wide[i] = x[i] < wide[i] ? x[i] : wide[i];
-                wide_high[i] = x[i] > wide_high[i] ? x[i] : wide_high[i];
-            }
+    memcpy(low, rows, d * sizeof(double));
+    memcpy(high, rows, d * sizeof(double));
+    for (isize k = 1; k < n; k++)
+        for (isize j = 0; j < d; j++) {
+            double x = rows[k * d + j];
+            low[j] = x < low[j] ? x : low[j];
+            high[j] = x > high[j] ? x : high[j];
         }
-        for (isize i = 0; i < LANES * d; i++) {
-            isize j = i % d;
-            low[j] = wide[i] < low[j] ? wide[i] : low[j];
-            high[j] = wide_high[i] > high[j] ? wide_high[i] : high[j];
-        }
-    }
-    for (isize i = whole * LANES * d; i < n * d; i++) {
-        isize j = i % d;
-        low[j] = rows[i] < low[j] ? rows[i] : low[j];
-        high[j] = rows[i] > high[j] ? rows[i] : high[j];
-    }
 }
 
 /* Whether every number is at most `largest` in size; not so for NaN. */

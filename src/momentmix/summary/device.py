@@ -1,11 +1,11 @@
-"""Rows of a tensor → the open shard: large batches on its device, frames and exact sums here.
+"""Rows of a tensor → the open shard: large batches on an NVIDIA device, frames and exact sums here.
 
 The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
 they lie; they start small and grow sixteenfold. Only bounds, one block and the sums of a batch come
 to the host. A batch whose bounds or means do not fit the frame (an outlier, a constant that varies,
-a drift) is halved, and at the size of a block it takes the way of NumPy rows. Sums of a batch are
-float64 sums of long slabs of rows, so their last bits differ from NumPy's; from there on they are
-exact sums like all others.
+a drift) is halved, and at the size of a block it takes the way of NumPy rows. So do rows on other
+devices, and all rows where the kernel has no code for the layout. Sums of a batch are float64 sums
+of long slabs of rows, so their last bits differ from NumPy's; from there on they are exact sums.
 
 A slab of n rows is wrong by about 2^−53·3^t·sqrt(n) standard errors of its sum at order t (see
 ``blocks``): about 1e-10 at the largest batches and order 4.
@@ -18,10 +18,8 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.arrays import as_float64, dtype_name, free_bytes, namespace, on_device_of, to_numpy
-from momentmix.summary.blocks import OpenShard, block_rows
-from momentmix.summary.frames import FAR
-from momentmix.summary.kernels.array_sums import device_executor
+from momentmix.arrays import as_float64, free_bytes, is_cuda_tensor, namespace, to_numpy
+from momentmix.summary.blocks import FAR, BlockSums, OpenShard
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
 
@@ -43,7 +41,7 @@ def add_device_rows(
     most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
 
     def first_length() -> int:
-        return min(most, max(_FIRST_BLOCKS * block_rows(layout, shard.n_blocks), shard.n_rows))
+        return min(most, max(_FIRST_BLOCKS * shard.block_size, shard.n_rows))
 
     def add_on_host(stop: int) -> None:
         nonlocal start
@@ -53,7 +51,7 @@ def add_device_rows(
         start = stop
 
     length = first_length()  # rows of the next batch
-    while n_rows - start >= shard.block_size:
+    while executor is not None and n_rows - start >= shard.block_size:
         if shard.n_waiting or shard.frame is None:  # a block has to be filled, or gives the units
             add_on_host(start + shard.block_size - shard.n_waiting)
             length = first_length()
@@ -61,18 +59,28 @@ def add_device_rows(
         n = min(length, n_rows - start)
         n_slabs = slab_count(layout, n)
         stop = start + n // n_slabs * n_slabs
-        ends = _ends(rows[start:stop])
-        if not (np.abs(ends) <= LARGEST_VALUE).all():
-            _refuse(rows[start:stop], names, start)
         part, w = as_float64(rows[start:stop]), _part(weights, start, stop)
+        ends = _ends(part)
+        if not (np.abs(ends) <= LARGEST_VALUE).all():
+            row = int(to_numpy(~(part.abs() <= LARGEST_VALUE).all(axis=1)).argmax())
+            check_values(to_numpy(part[row : row + 1]), names, start + row)
         if shard.frame.fits(ends).all() and _add_batch(shard, executor, part, w, n_slabs, ends):
             start, length = stop, min(most, length * _GROWTH)
         elif n <= 2 * shard.block_size:
             add_on_host(start + shard.block_size)
         else:
             length = n // 2
-    if start < n_rows:
-        add_on_host(n_rows)
+    while start < n_rows:
+        add_on_host(min(n_rows, start + most))
+
+
+def device_executor(layout: Layout, rows: Any) -> Any:
+    """Return what sums the rows of a tensor where they lie; None if nothing does."""
+    if not is_cuda_tensor(rows):
+        return None
+    from momentmix.summary.kernels.triton_sums import TritonExecutor  # slow to import
+
+    return TritonExecutor(layout) if TritonExecutor.suits(layout) else None
 
 
 def _part(weights: Float | None, start: int, stop: int) -> Float | None:
@@ -84,35 +92,26 @@ def _add_batch(
 ) -> bool:
     """Add a batch, unless the means of its slabs lie far from the origin."""
     assert shard.frame is not None
-    xp, squares, w, d = namespace(rows), float(len(rows)), None, shard.layout.n_features
+    squares, w, d = float(len(rows)), None, shard.layout.n_features
     if weights is not None:
         squares = float(weights @ weights)
-        w = on_device_of(weights, rows, xp).reshape(n_slabs, -1)
+        w = namespace(rows).tensor(weights, device=rows.device).reshape(n_slabs, -1)
     values = executor.sums(rows.reshape(n_slabs, -1, d), w, shard.frame.units)
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
-    shard.sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
-    shard.last = None
-    shard.count(ends[None], len(rows), n_slabs)
+    sums = BlockSums(shard.layout)
+    sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
+    shard.add(sums, ends[None], len(rows))
     return True
-
-
-def _refuse(rows: Any, names: Any, start: int) -> None:
-    """Raise as NumPy rows do: a value is missing, infinite or too large."""
-    rows = as_float64(rows)
-    row = int(to_numpy(~(rows.abs() <= LARGEST_VALUE).all(axis=1)).argmax())
-    check_values(to_numpy(rows[row : row + 1]), names, start + row)
 
 
 def _ends(rows: Any) -> Float:
     """Minimum and maximum of each feature, (2, n_features), NaN where there is one."""
-    if dtype_name(rows) not in ("float64", "float32"):
-        rows = as_float64(rows)
-    xp, n = namespace(rows), len(rows) // _WIDE * _WIDE
+    torch, n = namespace(rows), len(rows) // _WIDE * _WIDE
     if n and rows.is_contiguous():
         wide = rows[:n].view(n // _WIDE, -1).aminmax(dim=0)
-        rows = xp.concat([*(ends.view(_WIDE, -1) for ends in wide), rows[n:]])
-    return to_numpy(as_float64(xp.stack(list(rows.aminmax(dim=0)))))  # one pass for both
+        rows = torch.cat([*(ends.view(_WIDE, -1) for ends in wide), rows[n:]])
+    return to_numpy(torch.stack(list(rows.aminmax(dim=0))))  # one pass for both
 
 
 def slab_count(layout: Layout, n_rows: int) -> int:

@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import frexp, inf, ldexp, nan, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -88,27 +87,48 @@ class Moments:
         return len(self.squared) - 1
 
 
-def deviation(totals: Totals) -> Float:
-    """Standard deviation of each feature (divisor Σw); at least 0."""
-    weight, values = totals.weight, []
-    for e, s, t in zip(totals.reading.frame.exponents, *totals.reading.low_sums, strict=True):
-        square, unit = max(0, t * weight - s * s), weight * weight
-        bits = (square.bit_length() - unit.bit_length()) // 2  # units may be absurdly fine
-        ratio = square / (unit << 2 * bits) if bits > 0 else (square << -2 * bits) / unit
-        values.append(0.0 if e is None else ldexp(sqrt(ratio), e + bits))
-    return np.array(values)
+def mean(totals: Totals) -> Float:
+    """Mean of each feature, correctly rounded."""
+    means, weight, reading = list[float](), totals.weight, totals.reading
+    for e, k, s in zip(*reading.frame, reading.low_sums[0], strict=True):
+        sums, bits = k * weight + s, e or 0  # a quotient of integers is rounded once
+        means.append((sums << bits) / weight if bits > 0 else sums / (weight << -bits))
+    return np.array(means)
+
+
+def _variances(totals: Totals) -> list[tuple[Fraction, int]]:
+    """Variance of each feature in squares of 2^e, at least 0, and e.
+
+    A constant far from the origin of the frame has squares that are rounded; its bounds tell it.
+    """
+    weight, reading = totals.weight, totals.reading
+    varies = (totals.minimum < totals.maximum).tolist()
+    columns = zip(reading.frame.exponents, *reading.low_sums, varies, strict=True)
+    return [
+        (Fraction(max(0, t * weight - s * s) if is_varying else 0, weight * weight), e or 0)
+        for e, s, t, is_varying in columns
+    ]
 
 
 def variance(totals: Totals) -> Float:
     """Variance of each feature (divisor Σw), correctly rounded; at least 0, inf on overflow."""
-    weight, values = totals.weight, []
-    for e, s, t in zip(totals.reading.frame.exponents, *totals.reading.low_sums, strict=True):
-        exact = Fraction(max(0, t * weight - s * s), weight * weight)
-        try:
-            values.append(0.0 if e is None else float(exact * Fraction(4) ** e))
-        except OverflowError:
-            values.append(inf)
-    return np.array(values)
+    return np.array([_float(ratio * Fraction(4) ** e) for ratio, e in _variances(totals)])
+
+
+def _float(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return inf
+
+
+def deviation(totals: Totals) -> Float:
+    """Standard deviation of each feature (divisor Σw); at least 0."""
+    deviations = list[float]()
+    for ratio, e in _variances(totals):
+        bits = (ratio.numerator.bit_length() - ratio.denominator.bit_length()) // 2
+        deviations.append(ldexp(sqrt(ratio / Fraction(4) ** bits), e + bits))  # units may be fine
+    return np.array(deviations)
 
 
 def _vector(name: str, value: ArrayLike, n_features: int) -> Float:
@@ -126,11 +146,11 @@ def _target(
     totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None
 ) -> tuple[Float, Float]:
     """Return the wanted origin and unit; by default mean and standard deviation."""
-    d = totals.layout.n_features
-    center = totals.reading.mean if shift is None else _vector("shift", shift, d)
+    d, means = totals.layout.n_features, mean(totals)
+    center = means if shift is None else _vector("shift", shift, d)
     if scale is None:
         # The unit of a constant is its size, so that its standardized moments vanish in proportion.
-        spread, size = deviation(totals), np.abs(totals.reading.mean)
+        spread, size = deviation(totals), np.abs(means)
         return center, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():
@@ -161,42 +181,40 @@ def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float
     return values, [float(rest) for rest in rests]
 
 
-def _move(layout: Layout, values: Float, rests: Sequence[Any] | Float) -> None:
-    """Move the origins of values (n_entries, …), in place."""
-    for rest, lines in zip(rests, factors_of(layout).lines, strict=True):
-        for first in range(len(lines) if np.any(rest) else 0):
-            for moments, below in lines[:first:-1] + lines[first : first + 1]:
-                values[moments] -= rest * values[below]
+def _about(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
+    """Sums over Σw of totals of one layout about `shift` in units of `scale`, (n_entries, n)."""
+    with np.errstate(over="ignore", invalid="ignore"):  # callers distinguish what overflows
+        pairs = [_near(part, shift, scale) for part in parts]
+        values = np.column_stack([values for values, _ in pairs])
+        rests = np.array([rests for _, rests in pairs]).T
+        for rest, lines in zip(rests, factors_of(parts[0].layout).lines, strict=True):
+            for first in range(len(lines) if np.any(rest) else 0):
+                for moments, below in lines[:first:-1] + lines[first : first + 1]:
+                    values[moments] -= rest * values[below]
+    return values
 
 
 def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
-    layout = totals.layout
-    with np.errstate(over="ignore", invalid="ignore"):  # distinguished below
-        values, rests = _near(totals, shift, scale)
-        _move(layout, values, rests)
+    values = np.ascontiguousarray(_about([totals], shift, scale)[:, 0])
     wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong) and wrong[0] < layout.without_high.n_entries:
+    if len(wrong) and wrong[0] < totals.layout.without_high.n_entries:
         raise InputError(_OVERFLOW)
     values[wrong] = nan
     return values
+
+
+def readings_of_many(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
+    """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
+    values = _about(parts, shift, scale)
+    values[:, ~np.isfinite(values).all(axis=0)] = nan
+    return values.T
 
 
 def _scales(layout: Layout, factors: Float) -> Float:
     """By what each moment changes where features are multiplied by factors."""
     every, table = factors_of(layout), np.append(factors, 1.0)
     return np.asarray((table[every.features] ** every.degrees).prod(axis=1))
-
-
-def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:
-    """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
-    layout = totals[0].layout
-    with np.errstate(over="ignore", invalid="ignore"):
-        pairs = [_near(own, shift, scale) for own in totals]
-        values = np.column_stack([values for values, _ in pairs])
-        _move(layout, values, np.array([rests for _, rests in pairs]).T)
-    values[:, ~np.isfinite(values).all(axis=0)] = nan
-    return values.T
 
 
 def require_rows(totals: Totals) -> Totals:

@@ -142,7 +142,7 @@ def learn(
         plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
         return rows.with_schema(plain, notes)
     rows = rows.held(n_bytes)  # which columns are text is known by now
-    found = (find or _found)(rows, asked, missing, rare)
+    found = (find or find_in)(rows, asked, missing, rare)
     schema = schema_of(found, rows.column_names, asked, missing, rare)
     return rows.with_schema(schema, notes)
 
@@ -223,8 +223,18 @@ class Found:
             seen = cells.values if not gaps.any() else cells.values[~gaps]
             self.numbers = np.append(self.numbers, seen[: LOOKED_AT - len(self.numbers)])
 
+    def merge(self, other: Found) -> None:
+        """Add what other rows hold."""
+        self.counts.update(other.counts)
+        self.has_missing = self.has_missing or other.has_missing
+        self.has_cells = self.has_cells or other.has_cells
+        if self._has_levels:
+            self.numbers = np.union1d(self.numbers, other.numbers)
+        else:
+            self.numbers = np.append(self.numbers, other.numbers)[:LOOKED_AT]
 
-def _found(
+
+def find_in(
     rows: TableRows, families: Mapping[int, Any], missing: Missing, rare: float
 ) -> list[Found]:
     """Content of all rows, from a pass over the columns that need one."""

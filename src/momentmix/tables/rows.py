@@ -1,7 +1,7 @@
 """Rows that can be read more than once: one protocol, whatever holds them.
 
 `Rows` is what the stages of a fit need. Arrays in memory and on a device implement it here,
-tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.engines`.
+tables of all kinds in `momentmix.tables.table_rows`, Dask collections in `momentmix.dask`.
 """
 
 from __future__ import annotations

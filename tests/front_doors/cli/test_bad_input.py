@@ -142,7 +142,7 @@ OTHER = [
     (["merge", "good.json", "-o", "x.mms"], 1, "perhaps a model"),
     (["merge", "good.npy", "-o", "x.mms"], 1, "not a momentmix summary"),
     (["merge", "folder", "-o", "x.mms"], 1, "not a regular file"),
-    (["predict", "good.mms", "good.npy"], 1, "it is a moment summary"),
+    (["predict", "good.mms", "good.npy"], 1, "summaries have to be fitted first"),
     (["predict", "folder", "good.npy"], 1, "not a regular file"),
     (["predict", "good.json", "good.npy", "--columns", "0,1"], 1, "columns of the model; got 2"),
     (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),

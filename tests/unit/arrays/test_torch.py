@@ -5,31 +5,59 @@ import os
 import numpy as np
 import pytest
 
-from momentmix import Mixture, summarize
-from momentmix.arrays import namespace
+from momentmix import Mixture, MomentSummary, summarize
+from momentmix.summary import device
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
 from momentmix.summary.layout import Layout
 
 torch = pytest.importorskip("torch")
+interpreted = pytest.mark.skipif(
+    os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1"
+)
 
 
-@pytest.mark.skipif(os.environ.get("TRITON_INTERPRET") != "1", reason="needs TRITON_INTERPRET=1")
+@interpreted
 @pytest.mark.parametrize(
-    ("d", "m", "q"), [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4), (65, 2, 1)]
+    ("d", "m", "q"),
+    [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4), (65, 2, 1), (66, 4, 1)],
 )
 @pytest.mark.parametrize("weighted", [False, True])
-def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
+def test_kernel_agrees_with_numpy(d, m, q, weighted):
     layout = Layout(d, m, q)
     assert TritonExecutor.suits(layout)
     rng = np.random.default_rng(d)
-    frame = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
-    slabs = torch.from_numpy(rng.standard_normal((2, 45, d + 1)))  # not whole steps of 16 rows
-    slabs = slabs[:, :, 1:]  # nor one after the other in memory
-    weights = torch.from_numpy(rng.random((2, 45))) if weighted else None
-    expected = ArrayExecutor(layout, namespace(slabs)).sums(slabs, weights, frame)
-    found = TritonExecutor(layout, Settings(64, 16, 4)).sums(slabs, weights, frame)
-    assert float((found - expected).abs().max() / expected.abs().max()) <= 1e-14
+    units = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
+    rows = rng.standard_normal((2, 45, d + 1))[:, :, 1:]  # not whole steps of 16, nor contiguous
+    weights = rng.random((2, 45)) if weighted else None
+    expected = ArrayExecutor(layout).sums(rows, weights, units)
+    there = None if weights is None else torch.from_numpy(weights)
+    found = TritonExecutor(layout, Settings(64, 16, 4)).sums(torch.from_numpy(rows), there, units)
+    assert np.abs(np.asarray(found) - expected).max() <= 1e-14 * np.abs(expected).max()
+
+
+@interpreted
+@pytest.mark.parametrize("weighted", [False, True])
+def test_batches_on_a_device_and_rows_of_numpy_go_on_in_one_shard(weighted, monkeypatch):
+    monkeypatch.setattr(device, "is_cuda_tensor", torch.is_tensor)
+    monkeypatch.setattr(device, "free_bytes", lambda rows: 16 * 3 * 5_000)
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((24_000, 3)) + np.arange(3)
+    rows[20_000, 1] = 1e9  # of a batch that is halved until the block is left
+    weights = rng.integers(0, 4, len(rows)) if weighted else None
+    summary = MomentSummary(3, 2, shard_id="a")
+    for start, stop in ((0, 10), (10, 17_000), (17_000, 17_003), (17_003, 24_000)):
+        part = slice(start, stop)
+        w = None if weights is None else weights[part]
+        summary.update(torch.from_numpy(rows[part]) if stop > 10 else rows[part], w)
+    here = summarize(rows, 2, weights, shard_id="a")
+    assert summary.n_rows == here.n_rows
+    np.testing.assert_array_equal(summary.maximum, here.maximum)
+    for t in (1, 2):
+        np.testing.assert_allclose(
+            summary.moments().distinct[t], here.moments().distinct[t], atol=1e-12
+        )
+    np.testing.assert_allclose(summary.variance, here.variance, rtol=1e-12)
 
 
 def test_gradients_stop_at_sums_but_not_at_densities():

@@ -145,7 +145,7 @@ def _parts_of_one(
 ) -> tuple[MomentSummary, MomentSummary, str]:
     """Two parts of one cube, and a line on them; all groups that are not in one are the other."""
     from momentmix.cli.cubes import are_cubes, chosen, load_groups
-    from momentmix.cube.cube import SummaryCube
+    from momentmix.groups.cube import SummaryCube
 
     given = {"first": first_where, "second": second_where}
     if not any(given.values()):

@@ -173,8 +173,12 @@ def _others(family: Family) -> Iterator[Family]:
 
 def _looked_at(rows: Rows, rng: np.random.Generator) -> Float:
     """Return some of the rows in random order, without those far from all others."""
-    places, values = rows.excerpt(5 * _ROWS)
-    if rows.row_counts is not None and len(places):
+    if rows.is_remote:  # a pass over all of them, as long as one over the first
+        n_rows = rows.n_rows
+        values = rows.take(np.arange(0, n_rows, max(1, n_rows // _ROWS)))
+    else:
+        places, values = rows.excerpt(5 * _ROWS)
+    if rows.row_counts is not None and len(values):
         values = values[proportional_places(rows.row_counts[places], len(places))]
     values = values[rng.permutation(len(values))[:_ROWS]]
     for _ in range(2 if len(values) else 0):  # the first rows that go may hide others

@@ -9,8 +9,8 @@
 The tables of monomials are never written to memory: each program makes two blocks of them from the
 points and multiplies these on the tensor cores in float64. It loads the points of the next rows
 while it multiplies. ``tile_plan`` says which blocks are multiplied. The high sections have a kernel
-of their own, which reads the points once. Triton comes with torch on Linux; without it,
-``array_sums`` does the same by array operations.
+of their own, which reads the points once. Triton comes with torch on Linux; without it, and for
+orders beyond 6, rows come to the host.
 """
 
 from __future__ import annotations
@@ -20,9 +20,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.arrays import namespace
 from momentmix.index_sets import index_sets
-from momentmix.summary.kernels.array_sums import Units, high_sums
+from momentmix.summary.kernels.array_sums import Units
 from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan
 from momentmix.summary.layout import COMPLETE, Layout
 
@@ -296,7 +295,7 @@ def _launch_powers(
     if n_points - 2 > _MOST_POWERS:
         if weights is not None:
             weights = weights[: n_slabs * n].view(n_slabs, n)
-        return high_sums(layout, points[:, :-2], weights, namespace(points))
+        return _high_sums(layout, points[:, :-2], weights)
     block = _powers_block(n_points - 2)
     n_steps = -(-n // (_PARTS * depth))
     n_parts = -(-n // (n_steps * depth))
@@ -307,6 +306,21 @@ def _launch_powers(
         WEIGHTED=weights is not None, BLOCK=block, DEPTH=depth, num_warps=block // 16,
     )  # fmt: skip
     return out.sum(dim=1)[:, constants.high_places]
+
+
+def _high_sums(layout: Layout, points: Any, weights: Any) -> Any:
+    """The same by operations of torch, for more features than fit the kernel."""
+    import torch
+
+    squares = points * points
+    w2 = squares if weights is None else squares * weights[:, None, :]
+    w3 = w2 * points
+    parts = [(w3 * factor).sum(dim=2) for factor in (1.0, points, squares, squares * points)]
+    if layout.high == COMPLETE:
+        j, k = np.nonzero(~np.eye(layout.n_features, dtype=bool))
+        low, high = index_sets(layout.n_features, 2).T.copy()
+        parts += [(w3 @ points.mT)[:, j, k], (w2 @ squares.mT)[:, low, high]]
+    return torch.cat(parts, dim=1)
 
 
 def _launch(

@@ -122,7 +122,7 @@ def test_infinite_numbers_have_no_density():
     rows[8, 1], rows[4, 0] = np.inf, -np.inf  # row 8 lacks a cell as well
     assert np.isnan(rows[8]).any()
     assert np.flatnonzero(np.isnan(mixture.log_prob(rows))).tolist() == [4, 8]
-    with pytest.raises(InputError, match=r"row 4 holds infinity.*Set infinite cells to NaN"):
+    with pytest.raises(InputError, match=r"row 4 holds infinity.*set such cells to missing"):
         mixture.predict(rows)
     with pytest.raises(InputError, match="row 1 holds infinity"):
         mixture.predict(rows[7:])

@@ -6,23 +6,18 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from numbers import Number
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from momentmix.atomic_file import atomic_write
-from momentmix.cube.file import ENDINGS, packed, unpacked
-from momentmix.cube.keys import GroupKey
-from momentmix.errors import InputError, InputTypeError, SummaryFileError
-from momentmix.html.notebook import box, plain_table
+from momentmix.errors import InputError, InputTypeError
+from momentmix.groups.file import read_cube, write_cube
+from momentmix.groups.keys import GroupKey, natural_order
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.schema import Schema
-from momentmix.wording import did_you_mean, plural
-
-_MOST_SHOWN = 12  # groups in a notebook
+from momentmix.wording import did_you_mean
 
 
 class SummaryCube(Mapping[GroupKey, MomentSummary]):
@@ -37,8 +32,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         Names of the keys.
     groups : mapping
         From values of the keys, in the order of `names`, to summaries or their bytes.
-    left_out : (int, int)
-        Numbers of groups and of rows that were left out because they were small.
 
     Attributes
     ----------
@@ -56,36 +49,35 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     """
 
     def __init__(
-        self,
-        names: Sequence[str],
-        groups: Mapping[GroupKey, MomentSummary | bytes],
-        left_out: tuple[int, int] = (0, 0),
+        self, names: Sequence[str], groups: Mapping[GroupKey, MomentSummary | bytes]
     ) -> None:
-        self.key_names, self.left_out = tuple(names), (int(left_out[0]), int(left_out[1]))
-        self._groups: dict[GroupKey, MomentSummary | bytes] = {}
-        for key in sorted(groups, key=_rank):
+        self.key_names = tuple(names)
+        for key in groups:
             if not isinstance(key, tuple) or len(key) != len(self.key_names):
                 raise InputError(
                     f"a group must have a value of each key, {', '.join(self.key_names)}; got "
                     f"{key!a}."
                 )
-            self._groups[key] = groups[key]
+        order = sorted(groups, key=lambda key: [natural_order(value) for value in key])
+        packed = ((key, groups[key]) for key in order)
+        self._groups: dict[GroupKey, bytes] = {
+            key: group if isinstance(group, bytes) else group.to_bytes() for key, group in packed
+        }
 
     # -- groups -------------------------------------------------------------------------------
 
-    def __getitem__(self, key: Any) -> MomentSummary:
+    def _key(self, key: Any) -> Any:
+        """A key with dates in the place of their texts."""
         key = key if isinstance(key, tuple) else (key,)
         if len(key) != len(self.key_names):
-            raise KeyError(key)
-        key = tuple(_dated(value, self._example(k)) for k, value in enumerate(key))
-        group = self._groups[key]
-        return MomentSummary.from_bytes(group) if isinstance(group, bytes) else group
+            return key
+        return tuple([_dated(value, self._example(k)) for k, value in enumerate(key)])
+
+    def __getitem__(self, key: Any) -> MomentSummary:
+        return union_of_groups([self._groups[self._key(key)]])
 
     def __contains__(self, key: object) -> bool:
-        try:
-            return super().__contains__(key)
-        except InputError:  # a text that is no date
-            return False
+        return self._key(key) in self._groups
 
     def __iter__(self) -> Iterator[GroupKey]:
         return iter(self._groups)
@@ -101,10 +93,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     @property
     def group_rows(self) -> dict[GroupKey, int]:
         """Number of rows of each group."""
-        return {
-            key: rows_of(group) if isinstance(group, bytes) else group.n_rows
-            for key, group in self._groups.items()
-        }
+        return {key: rows_of(group) for key, group in self._groups.items()}
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
@@ -124,7 +113,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def _any(self) -> MomentSummary:
         if not self._groups:
             raise InputError("the cube has no groups.")
-        return self[next(iter(self._groups))]
+        return union_of_groups([next(iter(self._groups.values()))])
 
     def where(self, **conditions: Any) -> SummaryCube:
         """The groups whose keys have these values.
@@ -143,21 +132,20 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         """
         kept = self._groups
         for name, wanted in conditions.items():
-            place = self._place(name)
-            test = _test(name, wanted, self._example(place))
-            kept = {key: group for key, group in kept.items() if test(key[place])}
-        return SummaryCube(self.key_names, kept, self.left_out)
+            k = self._number(name)
+            accepts = _condition(name, wanted, self._example(k))
+            kept = {key: group for key, group in kept.items() if accepts(key[k])}
+        return SummaryCube(self.key_names, kept)
 
     def rollup(self, *names: str) -> SummaryCube:
         """The cube by some of its keys: groups that agree in these are merged, exactly."""
         if not names:
             raise InputError(f"name a key to keep: {', '.join(self.key_names)}; or use total().")
-        places = [self._place(name) for name in names]
-        parts: dict[GroupKey, list[MomentSummary | bytes]] = {}
+        numbers = [self._number(name) for name in names]
+        parts = dict[GroupKey, list[bytes]]()
         for key, group in self._groups.items():
-            parts.setdefault(tuple(key[place] for place in places), []).append(group)
-        groups = {key: union_of_groups(own) for key, own in parts.items()}
-        return SummaryCube(names, groups, self.left_out)
+            parts.setdefault(tuple([key[k] for k in numbers]), []).append(group)
+        return SummaryCube(names, {key: _sum(some) for key, some in parts.items()})
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
@@ -165,18 +153,16 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         return union_of_groups(list(self._groups.values()))
 
     def at_least(self, n_rows: int) -> SummaryCube:
-        """The groups of at least so many rows; `left_out` counts the others."""
+        """The groups of at least so many rows."""
         counts = self.group_rows
         kept = {key: group for key, group in self._groups.items() if counts[key] >= n_rows}
-        gone = [count for count in counts.values() if count < n_rows]
-        left_out = self.left_out[0] + len(gone), self.left_out[1] + sum(gone)
-        return SummaryCube(self.key_names, kept, left_out)
+        return SummaryCube(self.key_names, kept)
 
-    def _example(self, place: int) -> Any:
+    def _example(self, number: int) -> Any:
         """A value of a key; None where all are missing."""
-        return next((key[place] for key in self._groups if key[place] is not None), None)
+        return next((key[number] for key in self._groups if key[number] is not None), None)
 
-    def _place(self, name: str) -> int:
+    def _number(self, name: str) -> int:
         if name not in self.key_names:
             raise InputError(
                 f"the cube has no key {name!a}; it has {', '.join(self.key_names)}."
@@ -189,11 +175,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __add__(self, other: Any) -> SummaryCube:
         """Groups of both; groups with the same keys are merged."""
         self._check_alike(other)
-        groups = dict(self._groups)
-        for key in other:
-            groups[key] = self[key] + other[key] if key in groups else other._groups[key]
-        left_out = self.left_out[0] + other.left_out[0], self.left_out[1] + other.left_out[1]
-        return SummaryCube(self.key_names, groups, left_out)
+        groups = self._groups | other._groups
+        for key in self._groups.keys() & other._groups.keys():
+            groups[key] = _sum([self._groups[key], other._groups[key]])
+        return SummaryCube(self.key_names, groups)
 
     def __radd__(self, other: Any) -> SummaryCube:
         return self if isinstance(other, int) and other == 0 else self.__add__(other)
@@ -207,19 +192,18 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"group {unknown[0]!a} is not in the cube to subtract from; {len(unknown)} such "
                 "groups. Subtract only what was added."
             )
-        groups: dict[GroupKey, MomentSummary | bytes] = {}
-        for key, group in self._groups.items():
-            rest = group if key not in other else self[key] - other[key]
-            if isinstance(rest, bytes) or rest.n_rows:
-                groups[key] = rest
-        return SummaryCube(self.key_names, groups, self.left_out)
+        groups = self._groups | {key: (self[key] - other[key]).to_bytes() for key in other}
+        return SummaryCube(self.key_names, groups).at_least(1)
 
     def __eq__(self, other: object) -> bool:
         """Whether keys, shards and all sums agree exactly."""
         if not isinstance(other, SummaryCube):
             return NotImplemented
         same = self.key_names == other.key_names and list(self) == list(other)
-        return same and all(self[key] == other[key] for key in self)
+        pairs = zip(self._groups.values(), other._groups.values(), strict=False)
+        return same and all(
+            a == b or union_of_groups([a]) == union_of_groups([b]) for a, b in pairs
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -233,8 +217,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
                 f"{', '.join(other.key_names)}. Bring both to common ones with rollup() (--rollup)."
             )
-        for place, name in enumerate(self.key_names):
-            types = [_type(cube._example(place)) for cube in (self, other)]
+        for k, name in enumerate(self.key_names):
+            types = [_type(cube._example(k)) for cube in (self, other)]
             if None not in types and types[0] != types[1]:
                 raise InputError(
                     f"key {name!a} is {types[0]} in one cube and {types[1]} in the other; the same "
@@ -247,19 +231,12 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     # -- files and tables ---------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the cube as one Parquet (.parquet) or Arrow (.arrow, .feather) file.
+        """Write the cube as a Parquet file (.parquet).
 
         The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
         keys. See docs/file-format.md.
         """
-        ending = Path(path).suffix.lower()
-        if ending not in ENDINGS:
-            raise InputError(f"a cube is a file {', '.join(ENDINGS)}; got {os.fspath(path)!a}.")
-        groups = {
-            key: group if isinstance(group, bytes) else group.to_bytes()
-            for key, group in self._groups.items()
-        }
-        atomic_write(path, packed(self.key_names, groups, self.left_out, ending == ".parquet"))
+        write_cube(path, self.key_names, self._groups)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> SummaryCube:
@@ -270,12 +247,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         SummaryFileError
             Where the file is damaged, or no cube.
         """
-        name = os.fspath(path)
-        if not os.path.exists(path):
-            raise SummaryFileError(f"{name} does not exist.")
-        if not os.path.isfile(path):
-            raise SummaryFileError(f"{name} is not a regular file; give the path of a saved cube.")
-        return cls(*unpacked(Path(path).read_bytes(), name))
+        return cls(*read_cube(path))
 
     def to_frame(self) -> Any:
         """Keys, numbers of rows, and what the columns hold, as a pandas frame.
@@ -296,14 +268,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         keys = ", ".join(self.key_names)
         return f"SummaryCube(by {keys}: {len(self):,} groups, {self.n_rows:,} rows)"
 
-    def _repr_html_(self) -> str:
-        shown = list(self.group_rows.items())[:_MOST_SHOWN]
-        rows = [(*("" if x is None else x for x in key), f"{n:,}") for key, n in shown]
-        n, more = len(self), len(self) - _MOST_SHOWN
-        title = f"Cube of {n:,} group{plural(n)}, {self.n_rows:,} rows"
-        table = plain_table([*self.key_names, "rows"], rows)
-        return box(title, table, f"and {more:,} more groups" if more > 0 else "")
-
 
 def _values(summary: MomentSummary) -> dict[str, Any]:
     """Return means and shares of the columns of a group, by names."""
@@ -320,9 +284,8 @@ def _values(summary: MomentSummary) -> dict[str, Any]:
     return found
 
 
-def _rank(key: Any) -> tuple[Any, ...]:
-    """Order of groups: by key, missing values last."""
-    return tuple((value is None, "" if value is None else value) for value in key)
+def _sum(groups: Sequence[bytes]) -> bytes:
+    return groups[0] if len(groups) == 1 else union_of_groups(groups).to_bytes()
 
 
 def _type(value: Any) -> str | None:
@@ -342,13 +305,11 @@ def _dated(value: Any, example: Any) -> Any:
     try:
         time = datetime.fromisoformat(value)
     except ValueError:
-        raise InputError(
-            f"a date must be written as 2026-01-31 (ISO 8601); got {value!a}."
-        ) from None
+        return value
     return time if isinstance(example, datetime) else time.date()
 
 
-def _test(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
+def _condition(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
     """Whether a value of a key is wanted; raise where none of its type can be."""
 
     def read(value: Any) -> Any:
@@ -356,7 +317,8 @@ def _test(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
         if None not in (found, example) and _type(found) != _type(example):
             raise InputError(
                 f"key {name!a} is {_type(example)}; got {value!r}, which is {_type(value)} and "
-                "equals none. Give a value of the same type."
+                "equals none. Give a value of the same type; dates are written as 2026-01-31 (ISO "
+                "8601)."
             )
         return found
 
@@ -365,12 +327,14 @@ def _test(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
     if isinstance(wanted, slice):
         if wanted.step is not None:
             raise InputError("a slice of keys has a first and a last value, and no step.")
-        low, high = read(wanted.start), read(wanted.stop)
+        low, high = (
+            None if x is None else natural_order(read(x)) for x in (wanted.start, wanted.stop)
+        )
         return lambda value: (
             value is not None
-            and (low is None or bool(low <= value))
-            and (high is None or bool(value <= high))
+            and (low is None or low <= natural_order(value))
+            and (high is None or natural_order(value) <= high)
         )
     several = isinstance(wanted, Collection) and not isinstance(wanted, str)
     values = [read(value) for value in (wanted if several else [wanted])]
-    return lambda value: any(bool(value == x) for x in values)
+    return lambda value: value in values

@@ -9,7 +9,6 @@ import pyarrow.parquet as pq
 import pytest
 
 import momentmix as mm
-from momentmix.cube.periods import Periods
 from momentmix.errors import InputError
 
 
@@ -31,14 +30,18 @@ TIMES = [f"2026-01-0{1 + i % 5} 08:{i:02}:00" for i in range(40)]
 DAYS = [time[:10] for time in TIMES]
 
 
+@pytest.mark.parametrize("kind", ["parquet", "frame"])
+def test_times_of_the_day_are_no_keys(tmp_path, kind):
+    rows = written(table(pd.to_datetime(TIMES)), kind, tmp_path)
+    with pytest.raises(InputError, match=r"'ts': it holds times .*Group by day\(column\), week"):
+        mm.summarize_by(rows, by="ts")
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
 @pytest.mark.parametrize("types", ["text", "times"])
-def test_times_of_the_day_are_no_keys_in_any_format(tmp_path, kind, types):
+def test_days_of_texts_and_times(tmp_path, kind, types):
     frame = table(TIMES if types == "text" else pd.to_datetime(TIMES))
-    rows = written(frame, kind, tmp_path)
-    with pytest.raises(InputError, match=r"'ts' holds times .*Group by day\(ts\), week\(ts\)"):
-        mm.summarize_by(rows, by="ts")
-    days = mm.summarize_by(rows, by="day(ts)")
+    days = mm.summarize_by(written(frame, kind, tmp_path), by="day(ts)")
     assert list(days) == [(dt.date(2026, 1, day),) for day in range(1, 6)]
 
 
@@ -82,11 +85,11 @@ def test_a_time_beyond_the_calendar_is_named(tmp_path, unit, type_, number):
             mm.summarize_by(source, by=f"{unit}(ts)", columns=["x"])
 
 
-@pytest.mark.parametrize("unit", Periods.UNITS)
-def test_the_first_and_the_last_day_are_days(unit):
-    codes = Periods(unit).of_texts(["0001-01-01T00:00", "9999-12-31T23:59:59"])
-    starts = [Periods(unit).start(int(code)) for code in codes]
-    assert [start.year for start in starts] == [1, 9999]
+def test_the_first_and_the_last_day_are_days():
+    rows = table(["0001-01-01T00:00", "9999-12-31T23:59:59"])
+    for unit in ("year", "week", "hour"):
+        cube = mm.summarize_by(rows, by=f"{unit}(ts)")
+        assert [start.year for (start,) in cube] == [1, 9999]
 
 
 def test_times_of_any_unit_have_the_same_periods(tmp_path):
@@ -111,7 +114,7 @@ def test_a_folder_that_is_no_date_is_named(tmp_path):
     for name in ("2026-01-05", "soon"):
         (tmp_path / f"day={name}").mkdir()
         table(DAYS)[["a", "b"]].to_csv(tmp_path / f"day={name}" / "x.csv", index=False)
-    with pytest.raises(InputError, match="folder day=soon: 'soon' is no date"):
+    with pytest.raises(InputError, match="folder day: 'soon' is no date"):
         mm.summarize_by(tmp_path, by="week(day)")
 
 

@@ -1,1 +1,0 @@
-"""Rows on a cluster."""

@@ -1,0 +1,293 @@
+"""`summarize_by`: rows → one summary for each group, in one pass.
+
+Rows wait until there are many, and are then sorted by group. The rows of a group wait until there
+are enough for a block of sums; those of small groups are summed together at the end. The sums of a
+group are exact sums of float64 sums of blocks, as in any summary, in one frame for all groups of a
+table, so that they add up quickly.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.capacity import usual_order
+from momentmix.errors import InputError, check_count
+from momentmix.groups.cube import SummaryCube
+from momentmix.groups.keys import GroupKey, KeyColumn, columns_read, find_key, parse_keys
+from momentmix.progress import check_asked, step
+from momentmix.summary.adding import renamed
+from momentmix.summary.blocks import (
+    OpenShard,
+    RowFrame,
+    add_digits,
+    block_extremes,
+    block_rows,
+    digits_needed,
+    frame_of,
+)
+from momentmix.summary.digits import QUANTUM_BITS, from_places
+from momentmix.summary.file import pack
+from momentmix.summary.kernels.native_sums import host_executor
+from momentmix.summary.state import shard_digest, threads_for
+from momentmix.summary.summarize import place_id, shards_of, warn_of_notes
+from momentmix.summary.summary import MomentSummary, union_of_groups
+from momentmix.summary.totals import Totals, as_shard, closed, contents_of
+from momentmix.tables.learning import Families, learn
+from momentmix.tables.opening import Reading, open_table
+from momentmix.tables.selection import choose_columns
+from momentmix.tables.source import counted_twice
+from momentmix.tables.table_rows import Missing, TableRows
+
+_WAITING_BYTES = 1 << 26  # of rows before they are sorted
+_FIRST_ROWS = 1024  # which set the frame of all groups
+_SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
+_MOST_GROUPS = 1 << 22  # more are names of rows
+
+
+def summarize_by(
+    rows: Any,
+    by: str | Sequence[str],
+    order: int | None = None,
+    *,
+    families: Families = None,
+    missing: Missing = "error",
+    min_rows: int = 1,
+    squared_order: int | None = None,
+    n_threads: int | None = None,
+    progress: bool | None = None,
+    **reading: Any,
+) -> SummaryCube:
+    """One summary for each group of rows, in one pass.
+
+    Parameters
+    ----------
+    rows : data frame, Arrow table, query, path, glob, folder or list of paths
+        As for `open_rows`. Columns of keys are no features.
+    by : str or sequence of str
+        Keys: names of columns of text, whole numbers, true and false or days; ``week(ts)`` and its
+        like (year, quarter, month, week, day, hour) of a column of dates or times; names of
+        folders, ``region=EU/…``. Keys in CSV are text. A missing cell is a key too, None.
+    order : int, optional
+        As for `summarize`.
+    families, missing
+        As for `summarize`; all groups have the same schema.
+    min_rows : int
+        Groups of fewer rows are left out.
+    squared_order, n_threads
+        As for `MomentSummary`.
+    progress : bool, optional
+        As for `summarize`.
+    **reading
+        Columns to take and how files are read, as for `open_rows`.
+
+    Returns
+    -------
+    SummaryCube
+
+    Notes
+    -----
+    Rows of a group in a file make one shard, named by the file, the key and the sums. The sum of
+    the cube has the rows of `summarize`, in other shards: moments agree to about 1e-12 of their
+    size, and have the same bytes in any order of adding.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"day": ["Mon", "Tue", "Mon"], "x": [1.0, 2.0, 3.0]})
+    >>> summarize_by(frame, by="day")[("Mon",)].n_rows
+    2
+    """
+    asked = Reading.of(reading)
+    check_count("min_rows", min_rows, 1)
+    with step("Summarizing groups", check_asked(progress)):
+        table = GroupedTable.open(rows, by, families, missing, asked)
+        warn_of_notes(table.rows.notes)
+        cube = table.cube(order, squared_order, n_threads)
+        return cube.at_least(min_rows) if min_rows > 1 else cube
+
+
+class GroupedTable:
+    """Rows as features, with the keys of their groups."""
+
+    def __init__(self, rows: TableRows, keys: list[KeyColumn]) -> None:
+        self.rows, self.keys = rows, keys
+
+    @classmethod
+    def open(
+        cls,
+        data: Any,
+        by: str | Sequence[str],
+        families: Families,
+        missing: Missing,
+        reading: Reading,
+    ) -> GroupedTable:
+        """Open rows with arguments as of `summarize_by`; columns of keys are no features."""
+        reading.check_for(data)
+        asked = parse_keys(by)
+        if isinstance(data, TableRows):
+            keys = [find_key(data.sources, key) for key in asked]
+            read = columns_read(keys, 0)
+            places = [j for j, number in enumerate(data.columns[0]) if number not in read]
+            if not places:
+                name = data.sources[0].name
+                raise InputError(f"{name} has no column beside the keys; open others.")
+            return cls(learn(data.selected(places), families, missing), keys)
+        sources = open_table(data, reading, keys=[key.column for key in asked])
+        keys = [find_key(sources, key) for key in asked]
+        read = columns_read(keys, 0)
+        if reading.columns is None:
+            reading = replace(reading, exclude=[*(reading.exclude or ()), *read] or None)
+        else:
+            others = [x for x in reading.columns if x not in {key.column for key in asked}]
+            numbers = choose_columns(sources[0], others)
+            reading = replace(reading, columns=[i for i in numbers if i not in read])
+        return cls(learn(reading.open(sources, missing), families, missing), keys)
+
+    def cube(
+        self,
+        order: int | None = None,
+        squared_order: int | None = None,
+        n_threads: int | None = None,
+    ) -> SummaryCube:
+        """The cube of the rows; `rows.n_dropped` counts the rows that were left out."""
+        rows, names = self.rows, [each.key.name for each in self.keys]
+        order = usual_order(rows.n_features) if order is None else order
+        empty = shards_of(rows, order, squared_order=squared_order, n_threads=n_threads)()
+        pieces, ids = dict[GroupKey, list[bytes]](), set[bytes]()
+        rows.n_dropped = 0
+        for table, source in enumerate(rows.sources):
+            mark = place_id(rows, table, 0, columns_read(self.keys, table))
+            for key, totals in self._sums(table, empty):
+                place = json.dumps([mark, [None if x is None else str(x) for x in key]])
+                totals = replace(totals, names=empty._state.closed.names)
+                digest = shard_digest(f"{place} {contents_of(totals)}")
+                if digest in ids:
+                    raise InputError(counted_twice(source.name))
+                ids.add(digest)
+                pieces.setdefault(key, []).append(pack(renamed(totals, digest)))
+        if not pieces:
+            dropped = f" besides the {rows.n_dropped} dropped" if rows.n_dropped else ""
+            raise InputError(f"{rows.sources[0].name} holds no rows{dropped}.")
+        groups = {
+            key: own[0] if len(own) == 1 else union_of_groups(own).to_bytes()
+            for key, own in pieces.items()
+        }
+        return SummaryCube(names, groups)
+
+    def _sums(self, table: int, empty: MomentSummary) -> Iterator[tuple[GroupKey, Totals]]:
+        """The exact sums of the groups of one table."""
+        read, sums = columns_read(self.keys, table), _GroupSums(empty)
+        waiting, n_bytes = list[tuple[Any, ...]](), 0
+        for block in self.rows.source_blocks(table, others=read):
+            self.rows.n_dropped += block.n_read - len(block.features)
+            pieces = dict(zip(read, block.others, strict=True))
+            keys = [each.values(table, block, pieces) for each in self.keys]
+            waiting.append((block.features, *keys))
+            n_bytes += block.features.nbytes
+            if n_bytes >= _WAITING_BYTES:
+                sums.add(*self._sorted(waiting))
+                waiting, n_bytes = [], 0
+        if waiting:
+            sums.add(*self._sorted(waiting))
+        return sums.finish()
+
+    def _sorted(
+        self, blocks: list[tuple[Any, ...]]
+    ) -> tuple[Float, Float, list[GroupKey], list[int]]:
+        """All rows; the same by group, in which they keep their order; keys, and ends of groups."""
+        import pyarrow as pa
+
+        pieces, *columns = zip(*blocks, strict=True)
+        rows = np.concatenate(pieces)
+        typed = {
+            f"key {k}": pa.chunked_array([x.cast(each.type or pa.string()) for x in column])
+            for k, (each, column) in enumerate(zip(self.keys, columns, strict=True))
+        }
+        numbered = pa.table({**typed, "row": np.arange(len(rows))})
+        groups = numbered.group_by([*typed], use_threads=False).aggregate([("row", "list")])
+        keys = zip(*(groups[name].to_pylist() for name in typed), strict=True)
+        lists = groups["row_list"].combine_chunks()
+        return rows, rows.take(lists.values, axis=0), list(keys), lists.offsets.to_pylist()[1:]
+
+
+class _GroupSums:
+    """Exact sums of each group of the rows of one table."""
+
+    def __init__(self, empty: MomentSummary) -> None:
+        self.state, self.n_threads = empty._state, empty._n_threads
+        self.block_rows = block_rows(self.state.layout)
+        self.frame: RowFrame | None = None  # of all groups, from the first rows
+        self.few = dict[GroupKey, list[Float]]()  # rows of groups that have less than a block
+        self.open = dict[GroupKey, OpenShard]()
+
+    def add(self, first: Float, rows: Float, keys: list[GroupKey], ends: list[int]) -> None:
+        """Add rows that are sorted by their keys, up to these ends."""
+        if self.frame is None and len(first):
+            head = np.ascontiguousarray(first[:_FIRST_ROWS])
+            self.frame = frame_of(head, block_extremes(head[None])[0])
+        for key, start, stop in zip(keys, [0, *ends], ends, strict=False):
+            pieces = self.few.setdefault(key, [])
+            pieces.append(rows[start:stop])
+            if key in self.open or sum(map(len, pieces)) >= self.block_rows:
+                shard = self.open.get(key) or self.open.setdefault(key, self._shard())
+                block = np.concatenate(self.few.pop(key))
+                shard.update(block, None, threads_for(shard, len(block), self.n_threads))
+            else:
+                pieces[-1] = pieces[-1].copy()  # a view would keep all rows
+        if len(self.few) + len(self.open) > _MOST_GROUPS:
+            raise InputError(
+                f"keys must have at most {_MOST_GROUPS:,} groups; there are more, so that they "
+                "name rows. Group by other columns."
+            )
+
+    def _shard(self) -> OpenShard:
+        shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
+        shard.frame = self.frame
+        return shard
+
+    def finish(self) -> Iterator[tuple[GroupKey, Totals]]:
+        """The sums of all groups; then there are none."""
+        while self.open:
+            key, shard = self.open.popitem()
+            yield key, closed(shard)
+        by_size = dict[int, list[tuple[GroupKey, Float]]]()
+        while self.few:
+            key, pieces = self.few.popitem()
+            rows = np.concatenate(pieces)
+            by_size.setdefault(len(rows), []).append((key, rows))
+        at_once = max(1, _SUMS_AT_ONCE // self.state.layout.n_entries)
+        for alike in by_size.values():
+            for start in range(0, len(alike), at_once):
+                keys, blocks = zip(*alike[start : start + at_once], strict=True)
+                yield from zip(keys, self._together(np.array(blocks)), strict=True)
+
+    def _together(self, blocks: Float) -> Iterator[Totals]:
+        """The sums of groups of equal size: in the frame of all, or each alone."""
+        assert self.frame is not None
+        layout, ends, n_rows = self.state.layout, block_extremes(blocks), blocks.shape[1]
+        values = host_executor(layout).sums(blocks, None, self.frame.units)
+        fits = np.atleast_1d(self.frame.fits(ends).all(axis=1))
+        near = values[fits]
+        places = np.zeros((digits_needed(float(np.abs(near).max(initial=1.0))), near.size))
+        add_digits(near.reshape(1, -1), places)
+        digits = from_places(places)
+        digits = digits.reshape(len(digits), *near.shape)
+        tops = np.where(digits.any(axis=2), np.arange(len(digits))[:, None], 0).max(axis=0)
+        rest = iter(range(len(near)))
+        for i, is_near in enumerate(fits.tolist()):
+            if is_near:
+                j = next(rest)
+                own = np.ascontiguousarray(digits[: tops[j] + 1, j])
+                sums = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
+                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1])
+                yield as_shard(totals, self.state.row_schema, bytes(16))
+            else:
+                shard = self._shard()
+                shard.update(blocks[i], None, 1)
+                yield closed(shard)
