@@ -38,7 +38,6 @@ from momentmix.summary.device import slab_count
 from momentmix.summary.kernels.array_sums import device_executor
 from momentmix.summary.kernels.triton_sums import TritonExecutor
 from momentmix.summary.layout import Layout
-from momentmix.summary.view import estimate
 from momentmix.tables.rows import ArrayRows, DeviceRows
 
 TOLERANCE = 1e-12
@@ -102,7 +101,7 @@ def accumulate(torch, d, m, power, rate, repetitions):
     rows = torch.randn((n, d), dtype=torch.float64, device="cuda") * 2.0 + 1.0
     few = rows[: 1 << (16 if m < 5 else 14)]
     here = mm.summarize(few.cpu().numpy(), m, shard_id="a")
-    useful = 2 * estimate(layout).n_entries
+    useful = 2 * layout.n_entries
     suits, gap, found = TritonExecutor.suits, 0.0, {}
     for kind, allowed in (("Triton", True), ("operations", False)):
         if allowed and not suits(layout):

@@ -1,4 +1,4 @@
-"""Threads: locks, limits for BLAS, threads over blocks of rows, and reading ahead.
+"""Threads: limits for BLAS, threads over blocks of rows, and reading ahead.
 
 Products of small matrices are slower on several threads than on one, many times slower on busy
 cores. The number of BLAS threads is global to the process, so the package has one limit for it.
@@ -15,7 +15,7 @@ from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from functools import lru_cache, wraps
 from threading import RLock, get_ident
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -28,18 +28,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def one_at_a_time(method: Method) -> Method:
-    """Decorator for a method of an object with a `_lock`: one thread at a time runs it."""
-
-    @wraps(method)
-    def locked(self: Any, *arguments: Any, **options: Any) -> Any:
-        with self._lock:
-            return method(self, *arguments, **options)
-
-    return cast(Method, locked)
 
 
 @lru_cache(maxsize=1)

@@ -1,46 +1,11 @@
-"""Rows that are forgotten: exactly where sums are exact, and never into a file that cannot load."""
+"""Rows that are forgotten: never into a file that cannot load."""
 
 from collections import Counter
 
 import numpy as np
 
-from campaigns.merge_trees import random_tree
 from momentmix.errors import InputError
 from momentmix.summary.summary import MomentSummary
-
-
-def integer_rows(rng, n, d):
-    return rng.integers(-50, 51, (n, d)).astype(float)
-
-
-def forgetting(start, stop, seed):
-    """A case: rows of integers, so that sums are exact: forgetting anywhere in a tree is one."""
-    counts = Counter()
-    for number in range(start, stop):
-        rng = np.random.default_rng([seed, 1, number])
-        d, order, n_shards = int(rng.integers(2, 5)), 2, int(rng.integers(2, 6))
-        tables = [integer_rows(rng, int(rng.integers(6, 30)), d) for _ in range(n_shards)]
-        lost = tables[0][: int(rng.integers(1, 5))]
-        made = [
-            MomentSummary(d, order, shard_id=f"{i}", n_threads=1).update(rows)
-            for i, rows in enumerate(tables)
-        ]
-        late = random_tree(made, rng)
-        assert late.forget(lost).n_forgotten == len(lost)
-        early = random_tree([made[0].copy().forget(lost), *made[1:]], rng)
-        assert early == late, f"case {number}: forgetting early and late differ"
-        left = np.concatenate([tables[0][len(lost) :], *tables[1:]])
-        assert late.n_rows == len(left)
-        assert np.array_equal(late.tensor(2, 0, 1).values, _pairs(left)), number
-        counts["forgettings"] += 1
-    return counts
-
-
-def _pairs(rows):
-    """E[y_i·y_j], i < j, in colex order; sums of small integers, so rounded once."""
-    d = rows.shape[1]
-    products = [int((rows[:, i] * rows[:, j]).sum()) for j in range(d) for i in range(j)]
-    return np.array([p / len(rows) for p in products])
 
 
 def strange_rows(rng):

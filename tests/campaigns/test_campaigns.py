@@ -1,4 +1,4 @@
-"""Every campaign, a batch of cases a test: ``pytest -m long -k merge_trees`` runs one of them.
+"""Every campaign, a batch of cases a test: ``pytest -m long -k offsets`` runs one of them.
 
 A campaign ``run(start, stop, seed)`` does the cases start … stop−1, raises where something is
 wrong, and returns a Counter. A case depends on its number and the seed alone.
@@ -7,9 +7,8 @@ wrong, and returns a Counter. A case depends on its number and the seed alone.
 import pytest
 
 from campaigns.damaged_tables import damaged_cubes
-from campaigns.forgetting import forgetting, forgetting_files
+from campaigns.forgetting import forgetting_files
 from campaigns.many_rows import drift
-from campaigns.merge_trees import merge_trees
 from campaigns.mutated_files import flips, summary_mutations
 from campaigns.offsets import extremes, offsets
 from campaigns.random_fits import random_fits
@@ -21,11 +20,9 @@ CAMPAIGNS = {  # number of cases, cases in a batch
     untrustworthy_fits: (300, 5),
     flips: (17, 1),
     summary_mutations: (800_000, 5_000),
-    merge_trees: (10_000, 100),
     offsets: (10_000, 100),
     extremes: (5_000, 250),
     write_errors: (80, 8),
-    forgetting: (2_000, 100),
     forgetting_files: (5_000, 250),
     damaged_cubes: (20_000, 2_000),
     random_fits: (400, 10),

@@ -113,12 +113,11 @@ def test_a_notebook_without_widgets_has_a_bar_of_text(monkeypatch):
     stream = io.StringIO()
     use(monkeypatch, stream)
     monkeypatch.setattr(progress, "DELAY", 0.0)
-    shell = SimpleNamespace(config={"IPKernelApp": {}})
-    monkeypatch.setitem(sys.modules, "IPython", SimpleNamespace(get_ipython=lambda: shell))
+    monkeypatch.setitem(sys.modules, "ipykernel", SimpleNamespace())
     with progress.step("Working"):
         pass
     assert "Working" in stream.getvalue()
-    shell.config = {"TerminalIPythonApp": {}}
+    monkeypatch.delitem(sys.modules, "ipykernel")
     assert not progress.is_watched()
 
 

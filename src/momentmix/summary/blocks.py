@@ -1,23 +1,29 @@
 """Rows → blocks → exact sums: the shard that is being filled.
 
-Rows are gathered across calls into blocks whose sizes follow from their numbers. The first block
-sets the frame of the shard. A block whose bounds or means lie far from it is summed in a frame of
-its own, as far as its features need one. At a *look*, after 1, 2, 4, … 256, 512, 768, … blocks, the
-frame of the last block becomes that of the following, so that drifting rows are rarely far. So the
-sums are a function of the rows in their order, not of how these were cut into calls, nor of the
-number of threads; and as everything after the float64 sum of a block is exact, blocks may be added
-in any order.
+Rows are gathered across calls into blocks of equal size, and the first block sets the frame. A
+block opens a new frame where all its rows lie on one side of the origin, farther than `FAR` units,
+or where one lies beyond `WIDE` units; the following blocks are summed in that frame. So the sums
+are a function of the rows in their order, not of how these were cut into calls, nor of the number
+of threads. Everything after the float64 sum of a block is exact.
 
-*Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I|, and the
-standard error of that sum is about sqrt(Σ z_I²) about the mean; since the origin stays within a few
-deviations of the mean of the block, the ratio is of the order of 2^−53·8^t. The quantum of 2^−96
-units adds nothing visible: of a sixth power of 2^−6 units it is 2^−60.
+*Units.* The unit of a feature is a power of four, at most the median of the non-zero absolute
+deviations from the median of the first block: outliers do not change it, and a feature that is
+mostly one value has a unit of the size of its other values. It is never finer than 2^−44 of the
+largest value, because float64 rows hold little below. A later frame keeps the unit or has a larger
+one. The origin is near the median, on a coarse grid, so that parts of one table mostly have the
+same frame. A feature that is constant in a block has a unit so fine that any other value opens a
+frame.
+
+*Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I| about the
+origin. Where a share p of the rows of a shard lies near it, this is below 2^−53/p of Σ|z_I| about
+the mean. The quantum of 2^−96 units adds nothing visible: of a sixth power of 2^−6 units it is
+2^−60.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from copy import copy
 from itertools import pairwise
 from math import frexp
 from typing import Any, NamedTuple
@@ -26,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import readable, weight_squares
+from momentmix.arrays import readable
 from momentmix.errors import InputError
 from momentmix.native import code
 from momentmix.parallel import map_in_order
@@ -34,63 +40,108 @@ from momentmix.summary.digits import (
     DIGIT_BITS,
     QUANTUM_BITS,
     Frame,
-    Masks,
+    FramedSums,
     from_places,
     integers,
-    join,
-    reframed,
     rounder,
     summed,
+    total,
     trimmed,
 )
-from momentmix.summary.frames import FAR, RowFrame, frame_of
+from momentmix.summary.kernels.array_sums import Units
 from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 
-_LARGEST_BLOCK = 4096  # rows: longer sums lose digits, and the price of a block is small by then
-_SMALLEST_BLOCK = 1024
-_DOUBLING = 64  # blocks of one size before they double
-_LOOK = 256  # blocks between looks at the frame, once there are many
+FAR = 64.0  # units between the origin and the nearest row of a block
+WIDE = 2.0**24  # units: rows beyond may belong to another scale
+_GRID = 4.0  # units between origins
+_FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
+_CONSTANT_BITS = 80  # of a constant: the next float64 number is 2^27 units away
+_LEAST = -1000  # exponent of a unit; that of zeros, so that 2^1000 is a float64 number
+_MOST_BITS = 1000  # of the sums of a block, in float64
+_BLOCK, _LARGE_BLOCK = 2048, 4096  # rows: longer sums lose digits, shorter ones cost more
 _MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt comes after it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
-_MOST_BITS = 800  # of a monomial of one row; 2^223 rows or weights fit above it in float64
-_MOST_FRAMES = 4  # of blocks far away whose sums are kept apart for a while
-_MOST_ADDED = 1 << 20  # digits below 2^32 of their place; more would not fit 53 bits
+_MOST_FRAMES = 4  # whose sums are kept apart for a while
+_MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
 _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
-class FramedSums(NamedTuple):
-    """Exact sums in a frame, and Σ w² in quanta."""
-
-    frame: Frame
-    digits: Int
-    weight_squares: int
+# -- frames of rows ----------------------------------------------------------------------------
 
 
-def total(layout: Layout, parts: Iterable[FramedSums], masks: Masks = ()) -> FramedSums:
-    """The sum of sums in the join of their frames: exact, whatever their order."""
-    parts, by_frame = list(parts), dict[Frame, list[Int]]()
-    for part in parts:  # parts of one frame move once
-        by_frame.setdefault(part.frame, []).append(part.digits)
-    frame = join(by_frame)
-    moved = [reframed(layout, summed(alike), old, frame, masks) for old, alike in by_frame.items()]
-    return FramedSums(frame, summed(moved), sum(part.weight_squares for part in parts))
+class RowFrame(NamedTuple):
+    """The frame in which blocks are summed: exponents of units, and origins in units."""
+
+    exponents: Int
+    origins: Float
+
+    @property
+    def units(self) -> Units:
+        """Factors and origins, as kernels take them."""
+        return np.ldexp(1.0, -self.exponents), self.origins
+
+    @property
+    def frame(self) -> Frame:
+        """The same for exact sums, in which all sums of a constant feature are 0."""
+        pairs = []
+        for e, k in zip(self.exponents.tolist(), map(int, self.origins.tolist()), strict=True):
+            zeros = (k & -k).bit_length() - 1
+            is_constant = e == _LEAST or k.bit_length() >= _CONSTANT_BITS
+            pairs.append((e, k) if not is_constant else (e + zeros, k >> zeros) if k else (None, 0))
+        return Frame(*map(tuple, zip(*pairs, strict=True)))
+
+    def points(self, ends: Float) -> Float:
+        """Bounds of rows, (…, 2, n_features), in units."""
+        factors, origins = self.units
+        with np.errstate(over="ignore"):
+            return np.asarray(ends * factors - origins)
+
+    def _is_near(self, ends: Float) -> NDArray[np.bool_]:
+        """Whether each feature has rows near the origin; zeros have no other rows near them."""
+        low, high = np.moveaxis(self.points(ends), -2, 0)
+        is_zero = (low == 0.0) & (high == 0.0)
+        return np.asarray((low <= FAR) & (high >= -FAR) & (is_zero | (self.exponents > _LEAST)))
+
+    def fits(self, ends: Float) -> NDArray[np.bool_]:
+        """Whether each feature of blocks with these bounds can be summed here."""
+        return np.asarray(self._is_near(ends) & (np.abs(self.points(ends)).max(axis=-2) <= WIDE))
+
+    def opened(self, block: Float, ends: Float) -> RowFrame:
+        """The frame for a block: another origin where it is far, a larger unit where it is wide."""
+        fits = self.fits(ends)
+        if fits.all():
+            return self
+        other = frame_of(block, ends, self.exponents)
+        stays = fits | (self._is_near(ends) & (other.exponents == self.exponents))
+        pairs = zip(self, other, strict=True)
+        return RowFrame(*[np.where(stays, a, b) for a, b in pairs])
 
 
-def block_rows(layout: Layout, number: int) -> int:
-    """Return the rows of a block of a shard, by its number: twice as many after each 64 blocks."""
-    if layout.n_entries >= _MANY_MOMENTS:
-        return _LARGEST_BLOCK
-    return min(_LARGEST_BLOCK, _SMALLEST_BLOCK << min(number // _DOUBLING, 8))
-
-
-def _next_look(n_blocks: int) -> int:
-    """After how many blocks the frame is looked at next."""
-    return 1 << n_blocks.bit_length() if n_blocks < _LOOK else (n_blocks // _LOOK + 1) * _LOOK
+def frame_of(block: Float, ends: Float, least: Int | int = _LEAST) -> RowFrame:
+    """The frame of the rows of a block, which has these bounds; exponents are `least` at least."""
+    n, d = block.shape
+    columns, (low, high) = np.array(block.T, order="C"), ends
+    middle = (n - 1) // 2
+    columns.partition(middle, axis=1)
+    medians = columns[:, middle].copy()
+    deviations = np.abs(np.subtract(columns, medians[:, None], out=columns), out=columns)
+    n_zeros = n - np.count_nonzero(deviations, axis=1)  # left out: the others stand behind them
+    middles = np.minimum(n_zeros + (n - n_zeros - 1) // 2, n - 1)
+    deviations.partition(np.unique(middles), axis=1)
+    size = np.frexp(np.maximum(-low, high))[1]
+    typical = np.frexp(deviations[np.arange(d), middles])[1] - 1
+    varied = np.maximum(np.maximum(typical, size - _FLOOR_BITS), _LEAST + 2) // 2 * 2
+    constant = np.where(low == 0.0, _LEAST, np.maximum(size - _CONSTANT_BITS, _LEAST + 2))
+    exponents = np.maximum(np.where(low == high, constant, varied), least).astype(np.int64)
+    centers = np.ldexp(medians, -exponents)
+    is_constant = exponents == constant
+    origins = np.where(is_constant, np.rint(centers), _GRID * np.rint(centers / _GRID))
+    return RowFrame(exponents, origins)
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
@@ -106,61 +157,36 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
     return ends
 
 
-class BlockSums:
-    """Running sums of blocks in one frame, and of Σ w² as their last entry, in 32-bit digits.
+# -- float64 sums → exact sums -----------------------------------------------------------------
 
-    Digits are float64 numbers at fixed binary places, whose sums are exact; only what lies below
-    the quantum is rounded, once a block, half to even. Threads add to *lanes* of their own.
+
+class BlockSums:
+    """Sums of some blocks in one frame, and of Σ w² as their last entry, in 32-bit digits.
+
+    Until they are read, digits are float64 numbers at fixed binary places, whose sums are exact;
+    only what lies below the quantum is rounded, once a block, half to even. Threads add to *lanes*
+    of their own.
     """
 
-    def __init__(self, layout: Layout, n_digits: int = 4) -> None:
-        self._since_carry, self._all = 0, np.zeros((n_digits, layout.n_entries + 1))
-        self._lanes = np.zeros((0, n_digits, 0))
-
-    def copy(self) -> BlockSums:
-        """Independent copy."""
-        twin = BlockSums.__new__(BlockSums)
-        twin.__dict__.update(self.__dict__)
-        twin._all, twin._lanes = self._all.copy(), self._lanes.copy()
-        return twin
+    def __init__(self, layout: Layout) -> None:
+        self._parts = [np.zeros((1, layout.n_entries + 1))]
 
     def add(self, values: Float, squares: Float) -> None:
         """Add flat vectors (n_vectors, n_entries), with Σ w² of each."""
         both = np.concatenate([values, squares[:, None]], axis=1)
-        self._make_room(digits_needed(max(-float(both.min()), float(both.max()))), len(values))
-        add_digits(both, self._all)
+        n_digits = digits_needed(max(-float(both.min()), float(both.max())))
+        self._parts.append(np.zeros((n_digits, both.shape[1])))
+        add_digits(both, self._parts[-1])
 
     def lanes(self, n_vectors: int, n_digits: int, n_lanes: int) -> tuple[Float, Float]:
-        """Return lanes (n_lanes, K, n_entries + 1), K ≥ n_digits, to add to, and their rounders."""
-        self._make_room(n_digits, n_vectors)
-        if len(self._lanes) < n_lanes or self._lanes.shape[1] < n_digits:
-            self._gather()
-            self._lanes = np.zeros((n_lanes, *self._all.shape))
-        return self._lanes, rounders(self._lanes.shape[1])
+        """Return lanes (n_lanes, n_digits, n_entries + 1) to add to, and their rounders."""
+        lanes = np.zeros((n_lanes, n_digits, self._parts[0].shape[1]))
+        self._parts += list(lanes)
+        return lanes, rounders(n_digits)
 
-    def _gather(self) -> None:
-        for lane in self._lanes:
-            self._all[: len(lane)] += lane
-        self._lanes = self._lanes[:0]
-
-    def _make_room(self, n_digits: int, n_vectors: int) -> None:
-        """Be ready to add so many vectors of numbers of so many digits."""
-        if self._since_carry + n_vectors > _MOST_ADDED:
-            self._gather()
-            digits = from_places(self._all)
-            places = DIGIT_BITS * np.arange(len(digits)) - QUANTUM_BITS
-            self._all, self._since_carry = np.ldexp(digits.astype(float), places[:, None]), 1
-        self._since_carry += n_vectors
-        more = n_digits - len(self._all)
-        if more > 0:
-            self._all = np.concatenate([self._all, np.zeros((more, self._all.shape[1]))])
-
-    def framed(self, frame: Frame) -> FramedSums:
+    def digits(self) -> Int:
         """The sums as whole numbers."""
-        self._gather()
-        digits = from_places(self._all)
-        sums = np.ascontiguousarray(trimmed(digits[:, :-1]))
-        return FramedSums(frame, sums, integers(digits[:, -1:])[0])
+        return summed([from_places(part) for part in self._parts])
 
 
 def digits_needed(largest: float) -> int:
@@ -187,225 +213,158 @@ def add_digits(values: Float, digits: Float) -> None:
                 digits[k, start : start + len(rest)] += digit
 
 
+# -- rows → blocks -----------------------------------------------------------------------------
+
+
+def block_rows(layout: Layout) -> int:
+    """Rows of a block."""
+    return _LARGE_BLOCK if layout.n_entries >= _MANY_MOMENTS else _BLOCK
+
+
 class OpenShard:
     """Sums of one shard while rows arrive.
 
-    An error leaves it unusable: callers update a clone and keep it on success. Only rows that
-    complete no block go into the shard itself; they count from the moment that `n_waiting` says so,
-    and a clone made before that, by any thread, does not have them.
+    An error leaves it unusable: callers update a clone and keep it on success.
     """
 
     def __init__(self, layout: Layout, shard_id: bytes, schema: Schema | None = None) -> None:
         d = layout.n_features
         self.layout, self.shard_id, self.schema = layout, shard_id, schema
-        self.executor = host_executor(layout)
-        self.n_rows = self.n_blocks = 0
+        self.executor, self.block_size = host_executor(layout), block_rows(layout)
+        self.n_rows = self.n_waiting = 0  # rows in the sums, and rows of an unfinished block
         self.frame: RowFrame | None = None  # before the first block
-        self.last: RowFrame | None = None  # that of the last block, where it is another one
-        self.sums = BlockSums(layout)
-        self.far = dict[Frame, BlockSums]()  # sums of blocks in frames of their own
-        self.folded: FramedSums | None = None
+        self.digits: Int = np.zeros((1, layout.n_entries + 1), dtype=np.int64)  # the last: Σ w²
+        self.others = tuple[FramedSums, ...]()  # in frames before this one
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
-        self.waiting = np.empty((_LARGEST_BLOCK, d))
-        self.waiting_weights = np.empty(_LARGEST_BLOCK)
-        self.n_waiting = 0
+        self.waiting = tuple[tuple[Float, Float], ...]()  # rows and weights
 
     def clone(self) -> OpenShard:
-        """Independent copy: an update works on one, so that an error leaves the original alone."""
-        twin, n = self._twin(), self.n_waiting
-        for name in ("waiting", "waiting_weights"):
-            own = getattr(self, name)
-            setattr(twin, name, np.empty_like(own))
-            getattr(twin, name)[:n] = own[:n]
-        twin.n_waiting = n
-        return twin
-
-    def _twin(self) -> OpenShard:
-        """Return a copy that shares the pending rows, but not rows that are added later."""
-        twin = OpenShard.__new__(OpenShard)
-        twin.__dict__.update(self.__dict__)
-        twin.sums = self.sums.copy()
-        twin.far = {frame: sums.copy() for frame, sums in self.far.items()}
-        return twin
+        """Independent copy: no array is written to."""
+        return copy(self)
 
     @property
     def n_all(self) -> int:
         """Number of rows so far."""
         return self.n_rows + self.n_waiting
 
-    @property
-    def block_size(self) -> int:
-        """Rows of the block that is being filled."""
-        return block_rows(self.layout, self.n_blocks)
-
-    # -- rows → blocks ------------------------------------------------------------------------
-
     def update(self, rows: NDArray[Any], weights: Float | None, n_threads: int) -> None:
         """Add checked rows of any real dtype."""
-        start, n_rows = 0, len(rows)
-        if self.n_waiting and self.n_waiting + n_rows >= self.block_size:
-            start = self.block_size - self.n_waiting
-            n = self._put(rows[:start], None if weights is None else weights[:start])
-            self.n_waiting = 0
-            self._add_block(self.waiting[:n], self.waiting_weights[:n])
-        while start + self.block_size <= n_rows:
-            stop = min(n_rows, start + self._rows_at_once(rows, n_threads))
-            part = _as_blocks(rows[start:stop], n_threads)
-            w = None if weights is None else weights[start:stop]
-            start += self._add_full_blocks(part, w, n_threads)
-        self.n_waiting = self._put(rows[start:], None if weights is None else weights[start:])
+        start, size = 0, self.block_size
+        if self.n_waiting and self.n_waiting + len(rows) >= size:
+            start = size - self.n_waiting
+            self._wait_for(rows[:start], None if weights is None else weights[:start])
+            self._add_waiting()
+        while start + size <= len(rows):
+            n = self._blocks_at_once(rows, n_threads)
+            part = slice(start, start + min(n, (len(rows) - start) // size) * size)
+            blocks = _as_blocks(rows[part], n_threads).reshape(-1, size, self.layout.n_features)
+            w = None if weights is None else weights[part].reshape(-1, size)
+            self._add_blocks(blocks, w, n_threads)
+            start = part.stop
+        if start < len(rows):
+            self._wait_for(rows[start:], None if weights is None else weights[start:])
 
-    def _rows_at_once(self, rows: NDArray[Any], n_threads: int) -> int:
-        """Rows to look at together: all, unless they are to be copied."""
-        if rows.dtype == np.float64 and rows.flags.c_contiguous:
-            return len(rows)
-        return max(self.block_size, n_threads * _COPIED_BYTES // (8 * self.layout.n_features))
+    def _blocks_at_once(self, rows: NDArray[Any], n_threads: int) -> int:
+        """Blocks that are summed in one call, few where rows are to be copied."""
+        n = min(_MOST_BLOCKS, n_threads * _MOST_WORK // (self.layout.n_entries * self.block_size))
+        if rows.dtype != np.float64 or not rows.flags.c_contiguous:
+            bytes_of_block = 8 * self.layout.n_features * self.block_size
+            n = min(n, n_threads * _COPIED_BYTES // bytes_of_block)
+        return max(1, n)
 
-    def _put(self, rows: NDArray[Any], weights: Float | None) -> int:
-        """Append rows to the pending ones of a block; return the number that would be pending."""
-        part = slice(self.n_waiting, self.n_waiting + len(rows))
-        self.waiting[part] = rows
-        self.waiting_weights[part] = 1.0 if weights is None else weights
-        return part.stop
+    def _wait_for(self, rows: NDArray[Any], weights: Float | None) -> None:
+        """Keep rows until their block is complete."""
+        weights = np.ones(len(rows)) if weights is None else weights.copy()
+        self.waiting = (*self.waiting, (np.array(rows, dtype=np.float64), weights))
+        self.n_waiting += len(rows)
 
-    def _add_full_blocks(self, rows: Float, weights: Float | None, n_threads: int) -> int:
-        """Add the full blocks among rows, and return their number of rows."""
-        d, start = self.layout.n_features, 0
-        while start + self.block_size <= len(rows):
-            size = self.block_size
-            at_once = max(1, n_threads * _MOST_WORK // (self.layout.n_entries * size))
-            of_this_size = _DOUBLING - self.n_blocks % _DOUBLING
-            to_a_look = _next_look(self.n_blocks) - self.n_blocks
-            n = min((len(rows) - start) // size, at_once, to_a_look)
-            n = 1 if self.frame is None else n if size == _LARGEST_BLOCK else min(n, of_this_size)
-            run = slice(start, start + n * size)
-            w = None if weights is None else weights[run].reshape(n, size)
-            if self.frame is None:
-                self._add_block(rows[run], None if w is None else w[0])
-            else:
-                self._add_run(self.frame, rows[run].reshape(n, size, d), w, n_threads)
-            start += n * size
-        return start
-
-    # -- blocks → sums ------------------------------------------------------------------------
-
-    def _add_run(self, frame: RowFrame, run: Float, weights: Float | None, n_threads: int) -> None:
-        """Add blocks: those near the frame on all threads, and each of the others alone."""
-        ends = block_extremes(run, n_threads)
-        is_wide = np.asarray(~frame.fits(ends).all(axis=1) | (self._bits(frame, ends) > _MOST_BITS))
-        is_far: Int = np.asarray(is_wide | frame.excludes(ends), dtype=np.int64)
-        if not is_far.all():
-            needed = self._digits_for(frame, ends[is_far == 0], run.shape[1], weights)
-            self.executor.add_blocks(
-                run, weights, frame.units, self.sums, needed, n_threads, FAR, is_far
-            )
-        far = np.flatnonzero(is_far).tolist()
-
-        def sums_of(i: int) -> tuple[RowFrame, Float]:
-            w = None if weights is None else weights[i]
-            return self._nearest(frame, run[i], w, ends[i], far=not is_wide[i])
-
-        for i, (own, values) in zip(far, map_in_order(sums_of, far, n_threads), strict=True):
-            w = None if weights is None else weights[i : i + 1]
-            self._put_sums(frame, own, values, weight_squares(run[i : i + 1], w))
-        if not is_far[-1]:
-            self.last = None
-        self.count(ends, run.shape[0] * run.shape[1], len(run))
-
-    def _bits(self, frame: RowFrame, ends: Float) -> float:
-        """Bits of the largest monomial of rows with these bounds."""
-        bits = np.sort(np.log2(np.maximum(frame.distance(ends).max(axis=0), 1.0)))[::-1]
-        order, squared_order = self.layout.order, self.layout.squared_order
-        by_order = bits[:order].sum(), bits[0] + bits[: squared_order + 1].sum(), 6 * bits[0]
-        return float(max(by_order))
-
-    def _digits_for(self, frame: RowFrame, ends: Float, n_rows: int, weights: Float | None) -> int:
-        """Digits that hold all sums of blocks of so many rows with these bounds."""
-        heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
-        bits = self._bits(frame, ends) + 2 * np.log2(heaviest) + np.log2(n_rows) + 1
-        return digits_needed(2.0**bits)
-
-    def _add_block(self, block: Float, weights: Float | None) -> None:
-        """Add one block, which may be the first."""
-        ends = block_extremes(block[None])
-        if self.frame is None:
-            self.frame = frame_of(block, ends[0])
-        w = None if weights is None else weights[None]
-        own, values = self._nearest(self.frame, block, weights, ends[0])
-        self._put_sums(self.frame, own, values, weight_squares(block[None], w))
-        self.count(ends, len(block), 1)
-
-    def _nearest(
-        self, first: RowFrame, block: Float, weights: Float | None, ends: Float, far: bool = False
-    ) -> tuple[RowFrame, Float]:
-        """The frame that a block needs, a function of its rows and the first frame; sums in it.
-
-        `far` says that a mean in the first frame is known to be beyond the limit.
-        """
-        w, wrong, d = None if weights is None else weights[None], ~first.fits(ends), len(ends[0])
-        frame, values = first, np.empty((1, 0))
-        if wrong.any() or not far:
-            frame = first.replaced(frame_of(block, ends), wrong) if wrong.any() else first
-            values = self.executor.sums(block[None], w, frame.units)
-            far = bool((np.abs(values[0, 1 : d + 1]) > FAR * values[0, 0]).any())
-        if far:
-            factors, origins = frame.units
-            means = np.average(block, axis=0, weights=weights) * factors - origins
-            frame = first.replaced(frame_of(block, ends), wrong | (np.abs(means) > FAR))
-            values = self.executor.sums(block[None], w, frame.units)
-        if not np.isfinite(values).all():
-            raise _out_of_range(self.layout, self.schema, block, frame.distance(ends))
-        return frame, values
-
-    def _put_sums(self, first: RowFrame, frame: RowFrame, values: Float, squares: Float) -> None:
-        """Add the sums of a block in some frame."""
-        key, sums = frame.frame, self.sums
-        self.last = None if key == first.frame else frame
-        if self.last is not None:
-            if key not in self.far and len(self.far) >= _MOST_FRAMES:
-                self._fold()
-            sums = self.far.setdefault(key, BlockSums(self.layout))
-        sums.add(values, squares)
-
-    def _fold(self) -> None:
-        """Put the sums in frames of their own together."""
-        parts = [sums.framed(frame) for frame, sums in self.far.items()]
-        parts += [] if self.folded is None else [self.folded]
-        self.folded, self.far = total(self.layout, parts), {}
-
-    def count(self, ends: Float, n_rows: int, n_blocks: int) -> None:
-        """Count rows of blocks with these bounds."""
-        look = _next_look(self.n_blocks)
-        self.n_rows, self.n_blocks = self.n_rows + n_rows, self.n_blocks + n_blocks
-        if self.n_blocks >= look and self.last is not None and self.frame is not None:
-            self.far[self.frame.frame] = self.sums
-            self.frame, self.last = self.last, None
-            self.sums = self.far.pop(self.frame.frame)
-        self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
-        self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))
+    def _add_waiting(self) -> None:
+        """Add the rows that wait as one block."""
+        rows, weights = (np.concatenate(x) for x in zip(*self.waiting, strict=True))
+        self.waiting, self.n_waiting = (), 0
+        self._add_blocks(rows[None], weights[None], 1)
 
     def complete(self) -> OpenShard:
-        """The shard with all pending rows in its sums; this one stays as it is."""
-        twin = self._twin()
-        if n := self.n_waiting:
-            twin.n_waiting = 0
-            twin._add_block(self.waiting[:n], self.waiting_weights[:n])
+        """The shard with all rows in its sums; this one stays as it is."""
+        twin = self.clone()
+        if twin.waiting:
+            twin._add_waiting()
         return twin
 
     def framed(self) -> FramedSums:
-        """The sums of all rows but the pending ones."""
+        """The sums of all rows but the waiting ones."""
+        return total(self.layout, self._framed())
+
+    def _framed(self) -> tuple[FramedSums, ...]:
+        """The sums in each frame."""
         assert self.frame is not None
-        parts = [self.sums.framed(self.frame.frame)]
-        parts += [sums.framed(frame) for frame, sums in self.far.items()]
-        return total(self.layout, [*parts, *([] if self.folded is None else [self.folded])])
+        sums = np.ascontiguousarray(trimmed(self.digits[:, :-1]))
+        last = FramedSums(self.frame.frame, sums, integers(self.digits[:, -1:])[0])
+        return (*self.others, last)
+
+    # -- blocks → sums ------------------------------------------------------------------------
+
+    def _add_blocks(self, blocks: Float, weights: Float | None, n_threads: int) -> None:
+        """Add blocks (n, n_rows, d), as many at a time as have one frame."""
+        ends, start = block_extremes(blocks, n_threads), 0
+        while start < len(blocks):
+            first, bounds = blocks[start], ends[start]
+            if self.frame is None:
+                self.frame = frame_of(first, bounds)
+            else:
+                self._open(self.frame.opened(first, bounds))
+            stop = start + 1
+            if stop < len(blocks):
+                fits = self.frame.fits(ends[stop:]).all(axis=1)
+                stop += int(np.argmin(np.append(fits, False)))
+            part = slice(start, stop)
+            w = None if weights is None else weights[part]
+            self._sum(self.frame, blocks[part], w, ends[part], n_threads)
+            start = stop
+
+    def _open(self, frame: RowFrame) -> None:
+        """Go on in a frame."""
+        assert self.frame is not None
+        if frame is self.frame or frame.frame == self.frame.frame:
+            return
+        parts = self._framed()
+        self.others = parts if len(parts) < _MOST_FRAMES else (total(self.layout, parts),)
+        self.frame, self.digits = frame, np.zeros_like(self.digits[:1])
+
+    def _sum(
+        self, frame: RowFrame, blocks: Float, weights: Float | None, ends: Float, n_threads: int
+    ) -> None:
+        """Add blocks with these bounds, which fit the frame."""
+        largest = np.abs(frame.points(ends)).max(axis=(0, 1))
+        bits = np.sort(np.log2(np.maximum(largest, 1.0)))[::-1]
+        order, squared_order = self.layout.order, self.layout.squared_order
+        by_order = bits[:order].sum(), bits[0] + bits[: squared_order + 1].sum(), 6 * bits[0]
+        heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
+        most = max(by_order) + 2 * np.log2(heaviest) + np.log2(blocks.shape[1]) + 1
+        if most > _MOST_BITS:
+            raise _out_of_range(self.layout, self.schema, ends, largest)
+        sums = BlockSums(self.layout)
+        is_far: Int = np.zeros(len(blocks), dtype=np.int64)
+        needed = digits_needed(2.0**most)
+        self.executor.add_blocks(
+            blocks, weights, frame.units, sums, needed, n_threads, np.inf, is_far
+        )
+        self.add(sums, ends, blocks.shape[0] * blocks.shape[1])
+
+    def add(self, sums: BlockSums, ends: Float, n_rows: int) -> None:
+        """Add the sums of rows of blocks with these bounds."""
+        self.digits = summed([self.digits, sums.digits()])
+        self.n_rows += n_rows
+        self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
+        self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))
 
 
 def _out_of_range(
-    layout: Layout, schema: Schema | None, block: Float, distance: Float
+    layout: Layout, schema: Schema | None, ends: Float, distance: Float
 ) -> InputError:
     column = int(np.argmax(distance))
     label = column_label(column, None if schema is None else schema.feature_names)
-    value = block[np.argmax(np.abs(block[:, column])), column]
+    value = max(ends[..., column].ravel().tolist(), key=abs)
     return InputError(
         f"{label} reaches {value:.6g}, about 10^{np.log10(distance[column]):.0f} typical "
         f"deviations away from the other rows; its moments of order {layout.order} exceed the "
@@ -417,10 +376,10 @@ def _as_blocks(rows: NDArray[Any], n_threads: int) -> Float:
     """Rows as contiguous float64, copied by all threads where they are not."""
     if rows.dtype == np.float64 and rows.flags.c_contiguous:
         return rows
-    copy, cuts = np.empty(rows.shape), np.linspace(0, len(rows), n_threads + 1).astype(int)
+    copied, cuts = np.empty(rows.shape), np.linspace(0, len(rows), n_threads + 1).astype(int)
 
     def fill(ends: tuple[int, int]) -> None:
-        copy[slice(*ends)] = rows[slice(*ends)]
+        copied[slice(*ends)] = rows[slice(*ends)]
 
     deque(map_in_order(fill, pairwise(cuts.tolist()), n_threads), maxlen=0)
-    return copy
+    return copied

@@ -9,16 +9,10 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.column import Column, Level
-from momentmix.families.family import named
-from momentmix.html.notebook import Markup, box, plain_table
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.wording import listed, percent, plural, short_number
 
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
-
-_MOST_SHOWN = 12  # columns in a notebook
-_MOST_LEVELS = 4
 
 
 @dataclass(frozen=True)
@@ -41,9 +35,9 @@ def schema_of(summary: MomentSummary) -> Schema:
     return summary.schema or plain_schema(summary.n_features, summary.feature_names)
 
 
-def column_facts(summary: MomentSummary, most: int | None = None) -> list[ColumnFacts]:
-    """Facts of each column, or of the first of them."""
-    columns, readings = schema_of(summary).columns[:most], None
+def column_facts(summary: MomentSummary) -> list[ColumnFacts]:
+    """Facts of each column."""
+    columns, readings = schema_of(summary).columns, None
     if summary.n_rows:  # of all features: each of these takes a pass over them
         readings = summary.mean, summary.deviation, summary.minimum, summary.maximum
     return [_facts(summary.schema, readings, i, column) for i, column in enumerate(columns)]
@@ -78,33 +72,3 @@ def _facts(
     return replace(
         facts, minimum=low, maximum=high, mean=center + column.center, deviation=deviation
     )
-
-
-# -- notebooks --------------------------------------------------------------------------------
-
-
-def summary_html(summary: MomentSummary) -> Markup:
-    """A summary as a table of its columns."""
-    d, shards = schema_of(summary).n_columns, len(summary.shard_ids)
-    title = f"Summary of {summary.n_rows:,} rows, {d} column{plural(d)}"
-    about = (
-        f"Moments up to order {summary.order}, {shards} shard{plural(shards)}, "
-        f"about {summary.cost.file_bytes / 1000:,.0f} kB on disk."
-    )
-    rows = [_row(facts) for facts in column_facts(summary, _MOST_SHOWN)]
-    headings = ["column", "kind", "values", "mean", "deviation", "missing"]
-    more = f"and {d - _MOST_SHOWN:,} more columns" if d > _MOST_SHOWN else ""
-    return box(title, about, plain_table(headings, rows), more)
-
-
-def _row(facts: ColumnFacts) -> list[str]:
-    numbers = ["" if x is None else short_number(x) for x in (facts.mean, facts.deviation)]
-    ends = ["?" if x is None else short_number(x) for x in (facts.minimum, facts.maximum)]
-    values = "" if facts.mean is None else " to ".join(ends)
-    if facts.levels:
-        shares = facts.shares or (float("nan"),) * len(facts.levels)
-        pairs = sorted(zip(shares, map(str, facts.levels), strict=True), reverse=True)
-        values = listed([f"{level} {percent(p)}" for p, level in pairs], _MOST_LEVELS)
-    missing = "" if facts.seen is None else percent(1.0 - facts.seen)
-    name = f"{facts.family} {facts.name}" if named(facts.family).transform else facts.name
-    return [name, facts.family, values, *numbers, missing]

@@ -19,8 +19,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arrays import as_float64, dtype_name, free_bytes, namespace, on_device_of, to_numpy
-from momentmix.summary.blocks import OpenShard, block_rows
-from momentmix.summary.frames import FAR
+from momentmix.summary.blocks import FAR, BlockSums, OpenShard
 from momentmix.summary.kernels.array_sums import device_executor
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
@@ -43,7 +42,7 @@ def add_device_rows(
     most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
 
     def first_length() -> int:
-        return min(most, max(_FIRST_BLOCKS * block_rows(layout, shard.n_blocks), shard.n_rows))
+        return min(most, max(_FIRST_BLOCKS * shard.block_size, shard.n_rows))
 
     def add_on_host(stop: int) -> None:
         nonlocal start
@@ -91,9 +90,9 @@ def _add_batch(
     values = executor.sums(rows.reshape(n_slabs, -1, d), w, shard.frame.units)
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
-    shard.sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
-    shard.last = None
-    shard.count(ends[None], len(rows), n_slabs)
+    sums = BlockSums(shard.layout)
+    sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
+    shard.add(sums, ends[None], len(rows))
     return True
 
 

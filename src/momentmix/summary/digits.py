@@ -140,10 +140,10 @@ def unpacked(data: memoryview, n: int, width: int) -> Int:
     """The digits of n such integers."""
     table = np.empty((n, -(-width // 4) * 4), dtype=np.uint8)
     table[:, :width] = np.frombuffer(data, np.uint8, n * width).reshape(n, width)
-    table[:, width:] = np.where(table[:, width - 1 : width] > 127, 255, 0)
-    words = table.view("<u4").T.astype(np.int64)
-    words[-1] = words[-1].astype(np.int32)
-    return carried(words)
+    table[:, width:] = -(table[:, width - 1 : width] >> 7)  # the sign: 0 or 255
+    digits = table.view("<i4").T.astype(np.int64)
+    digits[1:] += digits[:-1] < 0  # which are read 2^32 too low
+    return carried(digits) if (digits == _HALF).any() else trimmed(digits)
 
 
 # -- units and origins -------------------------------------------------------------------------
@@ -236,6 +236,24 @@ def of_features(layout: Layout, digits: Int, new: Layout, numbers: Sequence[int]
     features = np.append(numbers, d)[factors.features]
     degrees = np.where(features < d, factors.degrees, 0)
     return carried(digits[:, places(layout, features, degrees)])
+
+
+class FramedSums(NamedTuple):
+    """Exact sums in a frame, and Σ w² in quanta."""
+
+    frame: Frame
+    digits: Int
+    weight_squares: int
+
+
+def total(layout: Layout, parts: Iterable[FramedSums], masks: Masks = ()) -> FramedSums:
+    """The sum of sums in the join of their frames: exact, whatever their order."""
+    parts, by_frame = list(parts), dict[Frame, list[Int]]()
+    for part in parts:  # parts of one frame move once
+        by_frame.setdefault(part.frame, []).append(part.digits)
+    frame = join(by_frame)
+    moved = [reframed(layout, summed(alike), old, frame, masks) for old, alike in by_frame.items()]
+    return FramedSums(frame, summed(moved), sum(part.weight_squares for part in parts))
 
 
 # -- float64 sums → digits ---------------------------------------------------------------------

@@ -88,27 +88,41 @@ class Moments:
         return len(self.squared) - 1
 
 
-def deviation(totals: Totals) -> Float:
-    """Standard deviation of each feature (divisor Σw); at least 0."""
-    weight, values = totals.weight, []
-    for e, s, t in zip(totals.reading.frame.exponents, *totals.reading.low_sums, strict=True):
-        square, unit = max(0, t * weight - s * s), weight * weight
-        bits = (square.bit_length() - unit.bit_length()) // 2  # units may be absurdly fine
-        ratio = square / (unit << 2 * bits) if bits > 0 else (square << -2 * bits) / unit
-        values.append(0.0 if e is None else ldexp(sqrt(ratio), e + bits))
-    return np.array(values)
+def mean(totals: Totals) -> Float:
+    """Mean of each feature, correctly rounded."""
+    means, weight, reading = list[float](), totals.weight, totals.reading
+    for e, k, s in zip(*reading.frame, reading.low_sums[0], strict=True):
+        sums, bits = k * weight + s, e or 0  # a quotient of integers is rounded once
+        means.append((sums << bits) / weight if bits > 0 else sums / (weight << -bits))
+    return np.array(means)
+
+
+def _variances(totals: Totals) -> list[tuple[Fraction, int]]:
+    """Variance of each feature in squares of 2^e, at least 0, and e."""
+    weight, reading = totals.weight, totals.reading
+    columns = zip(reading.frame.exponents, *reading.low_sums, strict=True)
+    return [(Fraction(max(0, t * weight - s * s), weight * weight), e or 0) for e, s, t in columns]
 
 
 def variance(totals: Totals) -> Float:
     """Variance of each feature (divisor Σw), correctly rounded; at least 0, inf on overflow."""
-    weight, values = totals.weight, []
-    for e, s, t in zip(totals.reading.frame.exponents, *totals.reading.low_sums, strict=True):
-        exact = Fraction(max(0, t * weight - s * s), weight * weight)
-        try:
-            values.append(0.0 if e is None else float(exact * Fraction(4) ** e))
-        except OverflowError:
-            values.append(inf)
-    return np.array(values)
+    return np.array([_float(ratio * Fraction(4) ** e) for ratio, e in _variances(totals)])
+
+
+def _float(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return inf
+
+
+def deviation(totals: Totals) -> Float:
+    """Standard deviation of each feature (divisor Σw); at least 0."""
+    deviations = list[float]()
+    for ratio, e in _variances(totals):
+        bits = (ratio.numerator.bit_length() - ratio.denominator.bit_length()) // 2
+        deviations.append(ldexp(sqrt(ratio / Fraction(4) ** bits), e + bits))  # units may be fine
+    return np.array(deviations)
 
 
 def _vector(name: str, value: ArrayLike, n_features: int) -> Float:
@@ -126,11 +140,11 @@ def _target(
     totals: Totals, shift: ArrayLike | None, scale: ArrayLike | None
 ) -> tuple[Float, Float]:
     """Return the wanted origin and unit; by default mean and standard deviation."""
-    d = totals.layout.n_features
-    center = totals.reading.mean if shift is None else _vector("shift", shift, d)
+    d, means = totals.layout.n_features, mean(totals)
+    center = means if shift is None else _vector("shift", shift, d)
     if scale is None:
         # The unit of a constant is its size, so that its standardized moments vanish in proportion.
-        spread, size = deviation(totals), np.abs(totals.reading.mean)
+        spread, size = deviation(totals), np.abs(means)
         return center, np.where(spread > 0, spread, np.where(size > 0, size, 1.0))
     unit = _vector("scale", scale, d)
     if (unit <= 0).any():

@@ -1,18 +1,17 @@
 """The state of a summary, and its replacement by an update.
 
-All that a summary holds is one value, `State`: the sums of closed shards, which never change, and
-perhaps an open shard. `with_rows` adds checked rows to the open shard or to a new one, and returns
-the next state; on an error the state is as it was.
+All that a summary holds is one value, `State`: the sums of closed shards and perhaps an open shard.
+Neither is ever changed: `with_rows` returns the next state.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import is_tensor, namespace, on_device_of, take, to_numpy
@@ -24,7 +23,7 @@ from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.rows import Features
-from momentmix.tables.schema import Schema, joined, plain_schema
+from momentmix.tables.schema import Schema
 from momentmix.tables.validation import as_weights, check_values, ordered_weights
 
 Names = tuple[str, ...] | None
@@ -42,18 +41,16 @@ def shard_digest(shard_id: object) -> bytes:
 
 
 class State(NamedTuple):
-    """The state of a summary: closed shards, the open shard, the id of the next, names."""
+    """The state of a summary: closed shards, the open shard, the id of the next."""
 
     closed: Totals
     open: OpenShard | None = None
     next_id: bytes | None = None
-    names: Names = None  # that the rows bring
 
     @property
-    def shards(self) -> frozenset[bytes]:
+    def shards(self) -> set[bytes]:
         """Ids of all shards."""
-        own = () if self.open is None else (self.open.shard_id,)
-        return frozenset((*self.closed.shards, *own))
+        return {*self.closed.shards, *([] if self.open is None else [self.open.shard_id])}
 
     @property
     def layout(self) -> Layout:
@@ -62,17 +59,8 @@ class State(NamedTuple):
 
     @property
     def row_schema(self) -> Schema | None:
-        """Schema of the next rows; None if their columns are the features."""
-        return row_schema_of(self.closed) if self.open is None else self.open.schema
-
-    @property
-    def schema(self) -> Schema | None:
-        """Schema of all rows."""
-        before, now = row_schema_of(self.closed), self.row_schema
-        if self.open is None or not self.closed.shards or before is now is None:
-            return now
-        n_columns = self.layout.n_features
-        return joined(before or plain_schema(n_columns), now or plain_schema(n_columns))
+        """Schema of the next rows, with centers near the means of the rows so far."""
+        return self.closed.reading.schema if self.open is None else self.open.schema
 
     @property
     def n_rows(self) -> int:
@@ -80,57 +68,39 @@ class State(NamedTuple):
         return self.closed.n_rows + (0 if self.open is None else self.open.n_all)
 
 
-def checked_rows(
-    rows: Any, sample_weight: ArrayLike | None, state: State
-) -> tuple[NDArray[Any], Float | None, Names]:
-    """NumPy rows, their weights and the names that they bring, checked."""
-    sample_weight = ordered_weights(sample_weight, rows)
-    if state.row_schema is not None:
-        features = _features(rows, state.row_schema)
-        return features, as_weights(sample_weight, len(features)), None
-    array, names = as_rows(rows, state.layout.n_features, state.names)
-    if names is not None and state.names is None and state.n_rows:
-        raise InputError(
-            "rows have feature names but the summary was filled without any; pass "
-            "feature_names at construction, or plain arrays throughout."
-        )
-    weights = as_weights(sample_weight, len(array))
-    check_values(array, names or state.names)
-    return array, weights, names
-
-
-def _features(rows: Any, schema: Schema) -> Float:
-    if not isinstance(rows, Features):
-        return schema.encode(rows)
-    if rows.schema != schema:
-        raise InputError("rows were encoded by another schema; pass them as they are.")
-    return rows.values
-
-
 class NewRows(NamedTuple):
-    """Checked rows of one update, without rows of weight 0."""
+    """Checked rows, an array or a tensor, without those of weight 0."""
 
-    rows: Any  # an array or a tensor
+    rows: Any
     weights: Float | None
-    names: Names = None
+    names: Names  # of columns, that the rows bring
 
 
-def checked_update(rows: Any, sample_weight: Any, state: State) -> NewRows:
-    """The rows of an update."""
+def checked_rows(rows: Any, sample_weight: Any, state: State) -> NewRows:
+    """Rows to be added, their weights and their names; values of tensors are checked later."""
+    schema, names = state.row_schema, None
     if is_tensor(sample_weight):
         sample_weight = to_numpy(sample_weight)
-    if not is_tensor(rows) or state.row_schema is not None:
-        array, weights, names = checked_rows(rows, sample_weight, state)
-        if weights is not None and not weights.all():
-            array, weights = array[weights > 0], weights[weights > 0]
-        return NewRows(array, weights, names)
-    rows = as_device_rows(rows, state.layout.n_features)
+    sample_weight = ordered_weights(sample_weight, rows)
+    if schema is not None:
+        if isinstance(rows, Features) and rows.schema != schema:
+            raise InputError("rows were encoded by another schema; pass them as they are.")
+        rows = rows.values if isinstance(rows, Features) else schema.encode(rows)
+    elif is_tensor(rows):
+        rows = as_device_rows(rows, state.layout.n_features)
+    else:
+        rows, names = as_rows(rows, state.layout.n_features, state.closed.names)
+        if names is not None and state.closed.names is None and state.n_rows:
+            raise InputError(
+                "rows have feature names but the summary was filled without any; pass "
+                "feature_names at construction, or plain arrays throughout."
+            )
+        check_values(rows, names or state.closed.names)
     weights = as_weights(sample_weight, rows.shape[0])
     if weights is not None and not weights.all():
-        kept = np.flatnonzero(weights)
-        rows = take(rows, on_device_of(kept, rows, namespace(rows)), axis=0)
-        weights = weights[kept]
-    return NewRows(rows, weights)
+        some = np.flatnonzero(weights)
+        rows, weights = take(rows, on_device_of(some, rows, namespace(rows)), 0), weights[some]
+    return NewRows(rows, weights, None if names is None else tuple(names))
 
 
 def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
@@ -139,12 +109,9 @@ def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
     return 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
 
 
-def with_rows(
-    state: State, update: NewRows, shard_id: bytes | None, n_threads: int | None
-) -> State:
+def with_rows(state: State, new: NewRows, shard_id: bytes | None, n_threads: int | None) -> State:
     """The state after an update; `shard_id` is that of the shard to open, unless one is open."""
-    closed, shard, next_id, names = state
-    rows, weights, _ = update
+    closed, shard, next_id = state
     if shard is None:
         digest = shard_id or next_id or shard_digest(None)
         if digest in closed.shards:
@@ -153,19 +120,15 @@ def with_rows(
                 "takes no more rows. Use another shard_id, or none for a random one.",
                 shard_ids=(digest.hex(),),
             )
-        shard = OpenShard(closed.layout, digest, row_schema_of(closed))
-    elif shard.n_waiting + len(rows) >= shard.block_size:  # completes a block
-        shard = shard.clone()
-    names = names if update.names is None else tuple(update.names)
-    n_threads = threads_for(shard, len(rows), n_threads)
-    if is_tensor(rows):
-        labels = names if shard.schema is None else shard.schema.feature_names
-        add_device_rows(shard, rows, weights, n_threads, labels)
+        shard = OpenShard(closed.layout, digest, state.row_schema)
     else:
-        shard.update(rows, weights, n_threads)
-    return State(closed, shard, None, names)
-
-
-def row_schema_of(closed: Totals) -> Schema | None:
-    """Schema of the next rows, with centers near the means of the rows so far."""
-    return closed.reading.schema
+        shard = shard.clone()
+    if new.names is not None:
+        closed = replace(closed, names=new.names)
+    n_threads = threads_for(shard, len(new.rows), n_threads)
+    if is_tensor(new.rows):
+        names = closed.names if shard.schema is None else shard.schema.feature_names
+        add_device_rows(shard, new.rows, new.weights, n_threads, names)
+    else:
+        shard.update(new.rows, new.weights, n_threads)
+    return State(closed, shard)

@@ -18,35 +18,33 @@ powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from threading import RLock
 from typing import Any
 
 from numpy.typing import ArrayLike
 
+from momentmix._typing import Float
+from momentmix.arrays import physical_memory, to_numpy
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.parallel import one_at_a_time
-from momentmix.summary import adding
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.summary import adding, readings
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
-from momentmix.summary.column_facts import summary_html
+from momentmix.summary.blocks import OpenShard
+from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.layout import Layout, known
-from momentmix.summary.state import (
-    State,
-    checked_rows,
-    checked_update,
-    shard_digest,
-    with_rows,
-)
+from momentmix.summary.readings import Moments
+from momentmix.summary.state import State, checked_rows, shard_digest, threads_for, with_rows
 from momentmix.summary.totals import Totals
-from momentmix.summary.view import SummaryView, check_budget
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
-from momentmix.wording import NO_MAR, plural
+from momentmix.wording import NO_MAR, plural, size_text
 
 
-class MomentSummary(SummaryView):
+class MomentSummary:
     """Moments of rows, from one pass.
 
     It holds the means of all products of up to `order` different features, of y_j²·y_I (see
@@ -116,7 +114,7 @@ class MomentSummary(SummaryView):
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = known(Layout(n_features, order, squared_order))
-        check_budget(layout, memory_budget)
+        _check_memory(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         schema = None if schema is None or schema.is_plain else schema
         if schema is not None:
@@ -124,7 +122,10 @@ class MomentSummary(SummaryView):
             names = schema.column_names
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
         next_id = None if shard_id is None else shard_digest(shard_id)
-        self._begin(State(algebra.empty(layout, schema), None, next_id, names), n_threads)
+        self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
+
+    _state: State  # a value, which an update replaces as a whole: readers take it once
+    _snapshot: tuple[Totals, int, Totals] | None  # closed shards, rows of the open one, all sums
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
         self._state, self._n_threads, self._snapshot = state, n_threads, None
@@ -133,7 +134,6 @@ class MomentSummary(SummaryView):
 
     # -- adding rows --------------------------------------------------------------------------
 
-    @one_at_a_time
     def update(
         self,
         rows: Any,
@@ -165,14 +165,14 @@ class MomentSummary(SummaryView):
             This summary.
         """
         digest = None if shard_id is None else shard_digest(shard_id)
-        state = self._state
-        if state.open is not None and digest not in (None, state.open.shard_id):
-            state = state._replace(closed=self._totals(state), open=None)
-        update = checked_update(rows, sample_weight, state)
-        self._state = with_rows(state, update, digest, self._n_threads)
+        with self._lock:
+            state = self._state
+            if state.open is not None and digest not in (None, state.open.shard_id):
+                state = State(self._totals(state))
+            new = checked_rows(rows, sample_weight, state)
+            self._state = with_rows(state, new, digest, self._n_threads)
         return self
 
-    @one_at_a_time
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
         """Take away rows that were added before, in whatever shard.
 
@@ -181,74 +181,56 @@ class MomentSummary(SummaryView):
         and the next update opens another shard. Since the shard of the rows is not known, a
         shard that was there is subtracted only where the same rows were forgotten from it, too.
         """
-        totals = self._totals()
-        closed = State(totals, names=self._state.names)
-        array, weights, _ = checked_rows(rows, sample_weight, closed)
-        if totals.n_rows:
-            adding.check_inside(array, totals, self.feature_names)
-        lost = MomentSummary(
-            self.n_features,
-            self.order,
-            squared_order=self.squared_order,
-            memory_budget=2 * self.cost.memory_bytes,
-            n_threads=self._n_threads,
-        ).update(array, weights)
-        gone = lost._totals()
-        if closed.row_schema is not None:
-            gone = algebra.encoded(gone, closed.row_schema)
-        self._state = closed._replace(closed=adding.forget(totals, gone))
+        with self._lock:
+            totals = self._totals()
+            state = State(totals)
+            gone, weights, _ = checked_rows(rows, sample_weight, state)
+            gone = to_numpy(gone)
+            if totals.n_rows:
+                adding.check_inside(gone, totals)
+            shard = OpenShard(totals.layout, bytes(16), state.row_schema)
+            shard.update(gone, weights, threads_for(shard, len(gone), self._n_threads))
+            self._state = State(adding.forget(totals, algebra.closed(shard)))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
 
-    def _derived(self, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        summary = MomentSummary.__new__(MomentSummary)
-        return summary._begin(State(totals, names=names), self._n_threads)
+    def _derived(self, totals: Totals) -> MomentSummary:
+        return MomentSummary.__new__(MomentSummary)._begin(State(totals), self._n_threads)
 
-    def _operand(self, other: Any, state: State) -> tuple[Totals, tuple[str, ...] | None]:
-        """The sums of a summary that can be combined with this one, and the common names."""
+    def check_alike(self, other: MomentSummary) -> None:
+        """Raise unless both have the same columns and orders, so that they can be combined."""
         if not isinstance(other, MomentSummary):
             raise InputTypeError(
                 f"a summary can be combined with another MomentSummary only; got "
                 f"{type(other).__name__}. Use update() for rows."
             )
-        theirs = other._state
-        schemas = state.schema, theirs.schema
-        names = adding.check_alike(self._layout, other._layout, state.names, theirs.names, schemas)
-        return other._totals(theirs), names
-
-    def check_alike(self, other: MomentSummary) -> None:
-        """Raise unless both have the same columns and orders, so that they can be combined."""
-        self._operand(other, self._state)
+        adding.check_alike(self._totals(), other._totals())
 
     def __add__(self, other: Any) -> MomentSummary:
-        state = self._state
-        part, names = self._operand(other, state)
-        whole = self._totals(state)
-        adding.check_disjoint(whole.shards, part.shards)
-        return self._derived(adding.combine(whole, part), names)
+        self.check_alike(other)
+        whole, part = self._totals(), other._totals()
+        adding.check_once([*whole.shards, *part.shards])
+        return self._derived(adding.combine(whole, part))
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
-            return self._derived(self._totals(), self._state.names)
+            return self._derived(self._totals())
         return self.__add__(other)
 
     def __iadd__(self, other: Any) -> MomentSummary:
         """Add the shards of another summary to the closed ones; an open shard stays open."""
         # Reading takes no lock: a += b and b += a in two threads do not block each other.
         with self._lock:
-            state = self._state
-            part, names = self._operand(other, state)
-            adding.check_disjoint(state.shards, part.shards)
-            closed = adding.combine(state.closed, part)
-            self._state = state._replace(closed=closed, names=names)
+            self.check_alike(other)
+            part = other._totals()
+            adding.check_once([*self._state.shards, *part.shards])
+            self._state = self._state._replace(closed=adding.combine(self._state.closed, part))
         return self
 
     def __sub__(self, other: Any) -> MomentSummary:
-        state = self._state
-        part, names = self._operand(other, state)
-        whole = self._totals(state)
-        return self._derived(adding.subtract(whole, part), names)
+        self.check_alike(other)
+        return self._derived(adding.subtract(self._totals(), other._totals()))
 
     def __eq__(self, other: object) -> bool:
         """Whether shards, counts and all sums agree exactly, in whatever units.
@@ -257,16 +239,12 @@ class MomentSummary(SummaryView):
         """
         if not isinstance(other, MomentSummary):
             return NotImplemented
-        left, right = self._state, other._state
-        same_names = left.names == right.names
-        return same_names and adding.same(self._totals(left), other._totals(right))
+        return adding.same(self._totals(), other._totals())
 
     def copy(self) -> MomentSummary:
         """Independent copy, which goes on with a shard of its own under the same id."""
-        state, snapshot = self._state, self._snapshot
-        if state.open is not None:
-            state = state._replace(open=state.open.clone())
-        twin = MomentSummary.__new__(MomentSummary)._begin(state, self._n_threads)
+        snapshot = self._snapshot
+        twin = MomentSummary.__new__(MomentSummary)._begin(self._state, self._n_threads)
         twin._snapshot = snapshot
         return twin
 
@@ -277,34 +255,181 @@ class MomentSummary(SummaryView):
 
     def truncate(self, order: int, squared_order: int | None = None) -> MomentSummary:
         """The same rows with fewer moments: a lower order."""
-        state = self._state
-        totals = algebra.truncate(self._totals(state), order, squared_order)
-        return self._derived(totals, state.names)
+        return self._derived(algebra.truncate(self._totals(), order, squared_order))
 
     def select(self, features: Sequence[int | str]) -> MomentSummary:
         """The same rows with some of the features, by number or name, in the given order.
 
         With a schema these are columns, each with all its features.
         """
+        return self._derived(algebra.select(self._totals(), features))
+
+    def _totals(self, state: State | None = None) -> Totals:
+        """The exact sums of all rows so far; leaves an open shard open."""
+        before, shard, *_ = state or self._state
+        if shard is None:
+            return before
+        snapshot = self._snapshot
+        if snapshot is None or snapshot[0] is not before or snapshot[1] != shard.n_all:
+            part = algebra.closed(shard, before.names)
+            whole = adding.combine(before, part) if before.shards else part
+            snapshot = self._snapshot = before, part.n_rows, whole
+        return snapshot[2]
+
+    @property
+    def _layout(self) -> Layout:
         state = self._state
-        names, totals = state.names, self._totals(state)
-        columns = algebra.chosen_columns(features, names, totals)
-        chosen = None if names is None else tuple(names[i] for i in columns)
-        return self._derived(algebra.select(totals, columns), chosen)
+        if state.layout.n_features == state.closed.layout.n_features:
+            return state.closed.layout
+        return self._totals(state).layout
+
+    # -- what it holds ------------------------------------------------------------------------
+
+    @property
+    def n_features(self) -> int:
+        """Number of features d."""
+        return self._layout.n_features
+
+    @property
+    def order(self) -> int:
+        """Highest order m of the moments with distinct indices."""
+        return self._layout.order
+
+    @property
+    def squared_order(self) -> int:
+        """Largest number of further features beside a squared one."""
+        return self._layout.squared_order
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the features, or None."""
+        schema = self.schema
+        return self._state.closed.names if schema is None else schema.feature_names
+
+    @property
+    def schema(self) -> Schema | None:
+        """Schema that made features of the columns; None if they are the features."""
+        return self._totals().reading.schema
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, zero weights not counted."""
+        return self._state.n_rows
+
+    @property
+    def n_forgotten(self) -> int:
+        """Number of rows taken away by `forget`."""
+        return self._state.closed.n_forgotten
+
+    @property
+    def sum_weights(self) -> float:
+        """Σ w; the number of rows where no weights were given."""
+        return self._totals().sum_weights
+
+    @property
+    def effective_rows(self) -> float:
+        """(Σ w)² / Σ w²: the number of equally weighted rows that would be as precise."""
+        totals = self._totals()
+        squares = totals.weight_squares << QUANTUM_BITS
+        return totals.weight**2 / squares if squares else 0.0
+
+    @property
+    def shard_ids(self) -> tuple[str, ...]:
+        """Ids of all shards, an open one included, as sorted hexadecimal digits."""
+        return tuple(sorted(shard.hex() for shard in self._totals().shards))
+
+    @property
+    def minimum(self) -> Float:
+        """Least value of each feature, or a lower bound (see `exact_bounds`)."""
+        return self._totals().reading.minimum
+
+    @property
+    def maximum(self) -> Float:
+        """Largest value of each feature, or an upper bound (see `exact_bounds`)."""
+        return self._totals().reading.maximum
+
+    @property
+    def exact_bounds(self) -> bool:
+        """Whether minimum and maximum are attained; False after − and `forget`."""
+        return self._totals().exact_bounds
+
+    @property
+    def mean(self) -> Float:
+        """Mean of each feature, correctly rounded."""
+        return readings.mean(readings.require_rows(self._totals()))
+
+    @property
+    def variance(self) -> Float:
+        """Variance of each feature (divisor Σ w)."""
+        return readings.variance(readings.require_rows(self._totals()))
+
+    @property
+    def deviation(self) -> Float:
+        """Standard deviation of each feature (divisor Σ w); holds where the variance underflows."""
+        return readings.deviation(readings.require_rows(self._totals()))
+
+    # -- moments ------------------------------------------------------------------------------
+
+    def moments(self, shift: ArrayLike | None = None, scale: ArrayLike | None = None) -> Moments:
+        """All moments of (y − shift)/scale; by default standardized by mean and deviation."""
+        return readings.moments(self._totals(), shift, scale)
+
+    def tensor(
+        self, order: int, shift: ArrayLike | None = None, scale: ArrayLike | None = None
+    ) -> IncompleteSymmetricTensor:
+        """E[Π (y_i − shift_i)/scale_i] over distinct indices, as an incomplete symmetric tensor.
+
+        Parameters
+        ----------
+        order : int
+            1 … the order of the summary.
+        shift, scale : number or array of shape (n_features,), optional
+            By default mean and standard deviation of each feature; for a constant one the size
+            of the constant, or 1, in place of the deviation 0.
+        """
+        order = check_count("order", order, 1)
+        if order > self.order:
+            raise InputError(
+                f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
+                f"with order={order}: that needs another pass."
+            )
+        values = readings.moments(algebra.truncate(self._totals(), order), shift, scale)
+        return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
+
+    def squared(
+        self,
+        feature: int,
+        order: int,
+        shift: ArrayLike | None = None,
+        scale: ArrayLike | None = None,
+    ) -> Float:
+        """E[z_j²·z_I], z = (y − shift)/scale, for all I of `order` features other than j.
+
+        Returns
+        -------
+        array of shape (C(n_features−1, order),)
+            In colex order.
+        """
+        feature, order = check_count("feature", feature, 0), check_count("order", order, 0)
+        if feature >= self.n_features or order > self.squared_order:
+            raise InputError(
+                f"feature must be below {self.n_features} and order at most squared_order="
+                f"{self.squared_order}; got {feature} and {order}."
+            )
+        values = readings.moments(algebra.truncate(self._totals(), order + 1, order), shift, scale)
+        products: Float = values.squared[order][feature]
+        return products
 
     # -- files --------------------------------------------------------------------------------
 
     def to_bytes(self) -> bytes:
         """The summary as bytes (the file format)."""
-        return self._packed(self._state)
-
-    def _packed(self, state: State) -> bytes:
-        return summary_file.pack(self._totals(state), state.names)
+        return summary_file.pack(self._totals())
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MomentSummary:
         """The summary of `to_bytes`."""
-        return cls._loaded(*summary_file.unpack_strange(data))
+        return cls._of(summary_file.read(data))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the summary; whatever happens, the file is the old one or the new one."""
@@ -313,15 +438,16 @@ class MomentSummary(SummaryView):
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> MomentSummary:
         """Read a summary written by `save`; refuses anything that is not whole and sound."""
-        return cls._loaded(*summary_file.read_file(path))
+        return cls._of(summary_file.read_file(path))
 
     @classmethod
-    def _loaded(cls, totals: Totals, names: tuple[str, ...] | None) -> MomentSummary:
-        return cls.__new__(cls)._begin(State(totals, names=names), None)
+    def _of(cls, totals: Totals) -> MomentSummary:
+        return cls.__new__(cls)._begin(State(totals), None)
 
     def __reduce__(self) -> tuple[Any, ...]:
         state = self._state
-        return MomentSummary.from_bytes, (self._packed(state),), (state.next_id, self._n_threads)
+        data = summary_file.pack(self._totals(state))
+        return MomentSummary.from_bytes, (data,), (state.next_id, self._n_threads)
 
     def __setstate__(self, options: tuple[bytes | None, int | None]) -> None:
         next_id, self._n_threads = options
@@ -340,8 +466,27 @@ class MomentSummary(SummaryView):
             parts.append(f"{self.n_forgotten:,} forgotten")
         return f"MomentSummary({', '.join(parts)})"
 
-    def _repr_html_(self) -> str:
-        return summary_html(self)
+
+_BYTES = 400  # of memory for each moment while rows are added: digits, a lane, copies
+
+
+def _check_memory(layout: Layout, memory_budget: int | None) -> None:
+    """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
+    budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
+    if layout.n_entries * _BYTES <= budget:
+        return
+    cures = ["memory_budget=… in bytes, if that much memory is there"]
+    for order in range(layout.order - 1, 0, -1):
+        squared_order = min(layout.squared_order, order - 1)
+        needed = Layout(layout.n_features, order, squared_order).n_entries * _BYTES
+        if needed <= budget:
+            cures.insert(0, f"order={order} ({size_text(needed)})")
+            break
+    raise InputError(
+        f"a summary of order {layout.order} with {layout.n_features} features has "
+        f"{layout.n_entries:,} moments and takes {size_text(layout.n_entries * _BYTES)} of memory; "
+        f"the budget is {size_text(budget)}. Use {', or '.join(cures)}, or fewer features."
+    )
 
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
@@ -357,44 +502,34 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
 
 
 _AT_ONCE = 500  # summaries whose sums are unpacked at the same time
-Part = tuple[Totals, tuple[str, ...] | None]  # sums and names of the columns
 
 
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     """Return the sum of summaries, or of their bytes, some at a time."""
     some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
-    return MomentSummary._loaded(*_union([_union(list(map(_part_of, part))) for part in some]))
+    return MomentSummary._of(_union([_union(list(map(_part_of, part))) for part in some]))
 
 
-def _part_of(group: MomentSummary | bytes) -> Part:
-    if isinstance(group, bytes):
-        return summary_file.unpack(group)
-    state = group._state
-    return group._totals(state), state.names
+def _part_of(group: MomentSummary | bytes) -> Totals:
+    return summary_file.unpack(group) if isinstance(group, bytes) else group._totals()
 
 
-def _union(parts: Sequence[Part]) -> Part:
-    first, names = parts[0]
-    for part, own in parts[1:]:
-        if own != names or part.layout != first.layout or first.schema or part.schema:
-            schemas = first.schema, part.schema
-            names = adding.check_alike(first.layout, part.layout, names, own, schemas)
-    adding.check_once([shard for part, _ in parts for shard in part.shards])
-    return adding.combine(*[part for part, _ in parts]), names
+def _union(parts: Sequence[Totals]) -> Totals:
+    for part in parts[1:]:
+        adding.check_alike(parts[0], part)
+    adding.check_once([shard for part in parts for shard in part.shards])
+    return adding.combine(*parts)
 
 
 def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
     """Return the same sums, read about the centers of a schema that is the common one of both."""
-    totals = algebra.in_schema(summary._totals(), schema)
-    return summary._derived(totals, schema.column_names)
+    return summary._derived(algebra.read_about(summary._totals(), schema))
 
 
 def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
     """Return the same sums, with an id of their shard that follows from them and a mark."""
-    state = summary._state
-    totals = summary._totals(state)
+    totals = summary._totals()
     if len(totals.shards) != 1:
         return summary
-    (shard,) = totals.shards
-    own = shard_digest(algebra.contents_of(totals, state.names) + mark)
-    return summary._derived(adding.renamed(totals, {shard: own}), state.names)
+    digest = shard_digest(algebra.contents_of(totals) + mark)
+    return summary._derived(adding.renamed(totals, digest))

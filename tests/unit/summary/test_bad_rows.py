@@ -97,7 +97,7 @@ def test_masked_integers_are_missing():
         (
             {"n_features": 40, "order": 5, "memory_budget": 10**8},
             InputError,
-            r"takes 793,839 moments, 2.. MiB of memory.*budget is 95.4 MiB. Use order=4 \(",
+            r"has 793,839 moments and takes 303 MiB of memory.*budget is 95.4 MiB. Use order=4 \(",
         ),
     ],
 )

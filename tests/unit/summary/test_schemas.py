@@ -143,7 +143,7 @@ def test_bools_and_integers_are_the_same_levels():
 
 def test_other_columns_are_refused():
     renamed = TABLE.rename(columns={"age": "years"})
-    with pytest.raises(InputError, match="column 0 is 'age' in one and 'years' in the other"):
+    with pytest.raises(InputError, match=r"column 0 .* is 'years' in the other"):
         summary() + summary(renamed)
     with pytest.raises(InputError, match="same columns; got 4 and 3"):
         summary() + summary(
@@ -227,13 +227,10 @@ def test_impossible_schemas_are_refused():
     refused("schema must be an object", [])
     refused("other features", Schema(good.columns[:2]).to_dict())
     refused("other features", Schema((*good.columns, Column("x"))).to_dict())
-    refused("feature_names must be those", good.with_column(0, name="years").to_dict())
-    refused("a schema with centers", good.to_dict())
+    refused("not in the form", good.with_column(0, name="years", center=0.0).to_dict())
+    refused("with centers", good.to_dict())
     plain = Schema(tuple(Column(name) for name in good.feature_names))
-    refused("numbers without missing cells", plain.to_dict())
+    refused("other features", plain.to_dict())
     document = good.with_column(0, center=0.0).to_dict()
     document["columns"][0]["center"] = 0
-    refused("canonical form", document)
-    counts = good.with_column(0, center=0.0).with_column(3, family="bernoulli", levels=(0, 1))
-    counts = counts.to_dict()
-    refused("outside the range of its family", counts)
+    refused("not in the form", document)

@@ -9,10 +9,7 @@ import pyarrow
 import pytest
 
 from momentmix import MomentSummary, summarize
-from momentmix.arrays import physical_memory
 from momentmix.errors import InputError, InputTypeError, ShardError
-from momentmix.summary.layout import Layout
-from momentmix.summary.view import check_budget, estimate
 
 
 def normal(n=50, d=4, seed=0):
@@ -142,7 +139,7 @@ def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
         assert rest.mean == pytest.approx(b.mean, rel=1e-12)
         assert (rest.n_rows, rest.n_forgotten) == (b.n_rows, 0)
         assert (rest - b).n_rows == 0
-    with pytest.raises(InputError, match="not parts of one another"):
+    with pytest.raises(ShardError, match=REFUSED.format(0, 10)):
         (a + b) - before
 
 
@@ -210,7 +207,7 @@ def test_data_frames_bring_names(frame):
 
 def test_names_must_agree_in_a_merge():
     a = made(normal(), feature_names=["a", "b", "c", "d"])
-    with pytest.raises(InputError, match=r"column 3 is 'd' in one and 'x\\n'.*Rename"):
+    with pytest.raises(InputError, match=r"column 3 \('d'\) is 'x\\n'.*Rename"):
         a + made(normal(), "b", feature_names=["a", "b", "c", "x\n"])
     assert (a + made(normal(), "c")).feature_names == ("a", "b", "c", "d")
 
@@ -240,17 +237,6 @@ def test_the_result_does_not_depend_on_the_cuts_between_calls(n, weighted):
         assert summary.to_bytes() == expected
 
 
-def test_the_frame_is_a_power_of_two_and_a_multiple():
-    summary = made(normal(5000) * [1e-9, 1, 3e5, 1] + [1, 0, 1e9, -7])
-    assert (np.frexp(summary.scale)[0] == 0.5).all()
-    units = summary.shift / summary.scale
-    assert (units == np.rint(units)).all()
-    deviation = np.sqrt(summary.variance)
-    assert (np.abs(summary.mean - summary.shift) <= 2.5 * summary.scale).all()
-    assert (summary.scale > deviation / 8).all()
-    assert (summary.scale < deviation).all()
-
-
 def test_standardised_by_default():
     rows = normal(2000, 5) * 7 + 3
     rows[:, 4] = 2.5  # constant: its size is the scale
@@ -271,7 +257,7 @@ def test_numpy_integers_are_numbers():
     assert summary.truncate(number(2)).select(np.arange(3)).n_features == 3
 
 
-def test_repr_and_cost():
+def test_repr():
     summary = made(normal(2000))
     assert repr(summary) == "MomentSummary(2,000 rows, 4 columns, order 3, 1 shard)"
     assert repr(MomentSummary(1, 1)) == "MomentSummary(0 rows, 1 column, order 1, 0 shards)"
@@ -281,9 +267,6 @@ def test_repr_and_cost():
     assert repr(summarize(table)) == (
         "MomentSummary(3 rows, 2 columns as 3 features, order 3, 1 shard)"
     )
-    assert summary.cost.n_entries == 15 + 4 * (1 + 3 + 3) + 4 * 4
-    assert "59 moments" in str(summary.cost)
-    assert summary.cost.memory_bytes > summary.cost.n_entries * 100
 
 
 def test_streaming_takes_constant_memory():
@@ -298,7 +281,7 @@ def test_streaming_takes_constant_memory():
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0] + 2**20
-    assert peaks[1] < 2 * summary.cost.memory_bytes + 32 * 2**20
+    assert peaks[1] < 48 * 2**20
 
 
 def test_float32_input_is_cast_block_by_block():
@@ -311,12 +294,9 @@ def test_float32_input_is_cast_block_by_block():
     assert peak < rows.nbytes
 
 
-def test_estimates():
-    cost = estimate(Layout(40, 5, 2))
-    assert cost.n_entries == 760_099 + 40 * (1 + 39 + 741) + 40 * 4 + 780 * 3
-    assert cost.memory_bytes > 8 * cost.n_entries
-    assert physical_memory() > 2**28
-    with pytest.raises(InputError, match=r"order 5 with 40 features.*µs a row.*Use order=3 \("):
-        check_budget(Layout(40, 5, 2), 24 * 10**6)
+def test_a_summary_beyond_the_memory_is_refused_with_a_cure():
+    options = {"n_features": 40, "order": 5}
+    with pytest.raises(InputError, match=r"40 features has 793,\d+ moments.*Use order=3 \("):
+        MomentSummary(**options, memory_budget=24 * 10**6)
     with pytest.raises(InputError, match=r"Use memory_budget=… in bytes"):
-        check_budget(Layout(40, 5, 2), 10)
+        MomentSummary(**options, memory_budget=10)

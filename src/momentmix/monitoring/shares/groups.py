@@ -32,7 +32,7 @@ from momentmix.summary.column_facts import schema_of
 from momentmix.summary.layout import Layout
 from momentmix.summary.readings import flat_moments, readings_of_many
 from momentmix.summary.summary import MomentSummary
-from momentmix.summary.totals import Totals, in_schema
+from momentmix.summary.totals import Totals, read_about
 from momentmix.tables.names import column_label, match_names
 from momentmix.tables.schema import Schema, joined, plain_schema
 from momentmix.wording import cut, option
@@ -235,7 +235,7 @@ def _totals_of(summary: MomentSummary, order: int, schema: Schema | None) -> Tot
     order = min(order, summary.order)
     totals = summary.truncate(order, min(summary.squared_order, order - 1))._totals()
     if schema is not None and summary.schema is not None and summary.schema != schema:
-        totals = in_schema(totals, schema)
+        totals = read_about(totals, schema)
     return totals
 
 
