@@ -264,7 +264,9 @@ class Key:
         number = cell
         if isinstance(cell, str):  # of CSV, beside files of other formats
             source: Any = self.sources[table]
-            number = _BOOLS.get(cell) if self._kind == "bool" else source.dialect.number(cell)
+            number = (
+                _BOOLS.get(cell.strip()) if self._kind == "bool" else source.dialect.number(cell)
+            )
             if number is None:
                 held = "neither true nor false" if self._kind == "bool" else "not a number"
                 raise InputError(

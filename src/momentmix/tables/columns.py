@@ -19,6 +19,7 @@ from momentmix.errors import FitWarning, InputError, InputTypeError, printable, 
 from momentmix.families.column import float64_of, plain_level
 
 MISSING = -1  # the code of a missing cell
+_UNITS = {**dict.fromkeys("YMW", "M8[D]"), **dict.fromkeys("hm", "M8[s]")}
 _NUMBERS = (Real, Decimal, np.bool_)
 
 
@@ -86,7 +87,7 @@ def numbers_of(column: Any) -> Array:
         column = column.cast(uint8())
     if column.null_count or not (types.is_integer(column.type) or types.is_floating(column.type)):
         column = column.cast(float64(), safe=False).fill_null(np.nan)
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+    return np.from_dlpack(column)  # Arrow's to_numpy() imports pandas
 
 
 def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
@@ -94,12 +95,13 @@ def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
     if not hasattr(column, "dictionary"):
         column = column.dictionary_encode()
     indices = column.indices
-    codes = (indices.fill_null(0) if indices.null_count else indices).to_numpy().astype(np.int64)
-    if indices.null_count:
-        codes[np.asarray(indices.is_null())] = MISSING
+    codes = numbers_of(indices)
+    codes = np.where(codes == codes, codes, MISSING).astype(np.int64)
     known: dict[Any, int] = {}
     labels = column.dictionary.to_pylist()  # they may repeat or be None
-    places = [MISSING if x is None else known.setdefault(plain_level(x), len(known)) for x in labels]
+    places = [
+        MISSING if x is None else known.setdefault(plain_level(x), len(known)) for x in labels
+    ]
     if places != list(range(len(places))):
         codes = np.array([*places, MISSING])[codes]
     return codes, tuple(known)
@@ -108,7 +110,11 @@ def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
 def missing_cells(column: Any) -> NDArray[np.bool_]:
     """Mask of missing cells."""
     if not isinstance(column, np.ndarray):
-        return codes_of(column)[0] == MISSING if is_labeled(column) else numbers_of(column) != numbers_of(column)
+        return (
+            codes_of(column)[0] == MISSING
+            if is_labeled(column)
+            else numbers_of(column) != numbers_of(column)
+        )
     return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
 
 
@@ -193,6 +199,9 @@ def _from_objects(values: Any, label: str) -> Any:
             values = values.cat.rename_categories(list(map(str, labels)))  # of pandas.cut
     try:
         array = plain_array(values) if isinstance(values, np.ma.MaskedArray) else values
+        if isinstance(array, np.ndarray) and array.dtype.kind == "M":
+            unit = np.datetime_data(array.dtype)[0]  # Arrow has seconds, their parts, and days
+            array = array.astype(_UNITS.get(unit, array.dtype))
         if isinstance(array, np.ndarray) and (array.ndim != 1 or array.dtype.kind in "cV"):
             raise TypeError("no column")
         return _one_piece(pa.array(array, from_pandas=True), label)

@@ -95,9 +95,7 @@ def guess_columns(
                 chosen[i] = "categorical"
                 texts = [x for x in labels if isinstance(x, str)]
                 if len({x.strip() for x in texts}) < len(texts):
-                    notes.append(
-                        f"column {_key(i, names)} has levels that differ by spaces alone"
-                    )
+                    notes.append(f"column {_key(i, names)} has levels that differ by spaces alone")
         elif kind.kind == "bool":
             chosen[i] = "bernoulli"
         elif names is not None:

@@ -294,9 +294,7 @@ class TableRows(Rows):
         if pieces:
             yield join_blocks(pieces, n_columns)
 
-    def _block(
-        self, table: int, first: int, batch: list[Any], unseen: Unseen | None
-    ) -> RowBlock:
+    def _block(self, table: int, first: int, batch: list[Any], unseen: Unseen | None) -> RowBlock:
         """Consecutive rows of a batch, the first of which has this number, as features."""
         columns, size = self.learned.columns, len(batch[0])
 

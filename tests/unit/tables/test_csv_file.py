@@ -94,8 +94,7 @@ ODD = [
     "1e5", "1E+5", "-1e-5", "1e", "e5", "1.", ".5", "-.5", ".", "+1", "--1", "+-1", "0x10", "1_000",
     "1e400", "-1e400", "1e-400", "5e-324", "-0", "-0.0", "1,5", "1.234,5", "1,234.5", "12,34",
     "1'000", "inf", "-inf", "Infinity", "INF", "infinit", "nan(1)", "-nan", "+nan", "nAn", " 1",
-    "1 ", "\t2", "\u00a03", " NA", "NA ", " ", '"1.5"', '"NA"', '""', '" 1 "', '" NA "', '"1"2',
-    '1"2', ' "1"', '"1" ', "true", "x", "١٢", "1\u00b2", "1d5", "1f", "0.1e1.5", "\x00", "1\x00",
+    "1 ", "\t2", "\u00a03", " NA", "NA ", " ", '"1.5"', '"NA"', '""', '" 1 "', '" NA "', "true", "x", "١٢", "1\u00b2", "1d5", "1f", "0.1e1.5", "\x00", "1\x00",
     "９", "−1", "9007199254740993", "0.1000000000000000055511151231257827", "\ufeff1",
     "2.2250738585072011e-308", "1.7976931348623159e308", "1" * 400, "0." + "0" * 400 + "1", "1 2",
 ]  # fmt: skip
@@ -199,7 +198,7 @@ BAD = [
     ('a,b\n1,x"2\n', "line 2, column 'b': a quote stands inside"),
     ('a,b\n1,"2"3\n', "line 2, column 'b': a quote stands inside"),
     ('a,b\n1,"2\n3"4\n', "line 2: a quote opens"),
-    ('a,b\n1,"' + "2" * 200_000, "lines 2 to 2 cannot be read"),
+    ('a,b\n1,"' + "2" * 200_000, "line 2: a quote opens"),
     ("", "is empty"),
     ("\n\r\n", "is empty"),
     ("a\udcff,b\n1,2\n", "not UTF-8 in its first line"),
@@ -229,7 +228,7 @@ def test_the_longest_line(folder, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 64)
     monkeypatch.setattr(csv_file, "LONGEST", 1 << 20)
     text = "a,b\n1,x\n3," + "4" * (1 << 21)
-    with pytest.raises(InputError, match="lines 2 to . cannot be read: a row has no end"):
+    with pytest.raises(InputError, match="lines 3 to 3 cannot be read: a row has no end"):
         read(opened(folder, text), as_text=[1])
 
 

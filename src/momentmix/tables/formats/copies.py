@@ -97,7 +97,7 @@ def copied_stream(stream: Any) -> LocalCopy:
 
 def is_query(data: Any) -> bool:
     """Whether `data` is a query, a dataset or a stream of record batches."""
-    if _is_lazy(data) or type(data).__name__ == "DuckDBPyRelation" or _is_dataset(data):
+    if _is_lazy(data) or _is_relation(data) or _is_dataset(data):
         return True  # asked for its columns, a lazy frame warns; a relation has them as attributes
     is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
     return hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
@@ -105,6 +105,10 @@ def is_query(data: Any) -> bool:
 
 def _is_lazy(data: Any) -> bool:
     return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
+
+
+def _is_relation(data: Any) -> bool:
+    return type(data).__name__ == "DuckDBPyRelation"
 
 
 def _is_dataset(data: Any) -> bool:
@@ -116,7 +120,8 @@ def open_query(data: Any) -> Source:
     """The source of what `is_query`."""
     if _is_dataset(data) and hasattr(data, "schema"):
         return Dataset(data)
-    name = "the stream" if hasattr(data, "read_next_batch") else "the query"
+    is_query = _is_lazy(data) or _is_relation(data)
+    name = "the query" if is_query else "the stream"
     copy, n_rows = LocalCopy(name, ".arrow"), 0
     try:
         # In the stream format each batch may have its own dictionaries.
@@ -130,9 +135,9 @@ def open_query(data: Any) -> Source:
     except Exception as error:
         if isinstance(error, MemoryError | MomentmixError) or getattr(error, "errno", None):
             raise
-        reason = printable(str(error).strip().partition("\n")[0]).rstrip(".")[:200]
+        reason = printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])
         raise InputError(
-            f"{name} cannot be read: {reason}. Run it by itself to see where it fails; if its "
+            f"{name} cannot be read: {reason.rstrip('.')[:200]}. Run it by itself to see where it fails; if its "
             "file, table or connection is gone, make all of it again."
         ) from None
     source = _Copied(copy)

@@ -117,7 +117,7 @@ class CsvFile(FileSource):
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
         self.first_line, self.n_columns, self.column_names = tuple(fields), len(fields), None
-        if problem := self._problem_of_quotes(first):
+        if problem := self._problem_of_quotes(Block(1, first.text.encode("utf-8", "replace"))):
             raise InputError(f"{self.name}, {problem}")
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
         if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
@@ -284,11 +284,11 @@ class CsvFile(FileSource):
 
     def _error(self, block: Block, asked: Asked, reason: str = "") -> InputError:
         """The error for the first line of a block that is wrong."""
+        if problem := self._problem_of_quotes(block):
+            return InputError(f"{self.name}, {problem}")
         with suppress(csv.Error):
             for record in block.records(self.delimiter):
                 place = f"{self.name}, line {record.line}"
-                if problem := self._problem_of_quotes(record):
-                    return InputError(f"{self.name}, {problem}")
                 if self._is_header(record):
                     return InputError(
                         f"{place} repeats the header. Was the file put together from several? "
@@ -310,24 +310,24 @@ class CsvFile(FileSource):
             "lines? Repair these lines."
         )
 
-    def _problem_of_quotes(self, record: Record) -> str:
-        """What is wrong with the quotes of a row, with its line and column; or ""."""
-        text = record.text.lstrip("\r\n").encode("utf-8", "surrogateescape")
-        quotes = quote_places(text)
-        number = wrong_quote(text, quotes, self.delimiter)
-        if number is None:
+    def _problem_of_quotes(self, block: Block) -> str:
+        """What is wrong with the quotes of a text, with the line and column; or ""."""
+        text, quotes = block.text, quote_places(block.text)
+        wrong = wrong_quote(text, quotes, self.delimiter)
+        if wrong is None:
             return ""
-        opening = int(quotes[number - number % 2])
-        line = record.line + _n_line_ends(text[:opening])
-        before = text[:opening].decode("utf-8", "surrogateescape")
-        is_open = number % 2 == 0 and (before[-1:] in ("", self.delimiter, "\r", "\n"))
-        if is_open or (number % 2 and _n_line_ends(text[opening : quotes[number]])):
-            return f"line {line}: a quote opens here and is not closed again. Close or remove it."
-        *_, fields = csv.reader(io.StringIO(before + "x", newline=""), delimiter=self.delimiter)
+        place, is_open = wrong
+        line = f"line {block.line + _n_line_ends(text[:place])}"
+        if is_open:
+            return f"{line}: a quote opens here and is not closed again. Close or remove it."
+        row = text[end_of_rows(text[:place], quotes[quotes < place]) : place].decode(
+            "utf-8", "replace"
+        )
+        fields = next(csv.reader(io.StringIO(row + "x", newline=""), delimiter=self.delimiter))
         return (
-            f"line {line}, {self.label(min(len(fields), self.n_columns) - 1)}: a quote stands "
-            "inside a cell. Remove it, and spaces beside quotes; or put the whole cell in quotes, "
-            'and write "" for each quote in it.'
+            f"{line}, {self.label(min(len(fields), self.n_columns) - 1)}: a quote stands inside a "
+            "cell. Remove it, and spaces beside quotes; or put the whole cell in quotes, and write "
+            '"" for each quote in it.'
         )
 
     def _problem(self, field: str, kind: str, column: int) -> str:

@@ -182,11 +182,11 @@ def end_of_rows(text: bytes, quotes: Int) -> int:
     return 0
 
 
-def wrong_quote(text: bytes, quotes: Int, delimiter: str) -> int | None:
-    """Number of the first quote that neither begins nor ends a field; None if there is none.
+def wrong_quote(text: bytes, quotes: Int, delimiter: str) -> tuple[int, bool] | None:
+    """The place of the first quote that is wrong, and whether it opens a field without an end.
 
-    In whole fields quotes open and close in turn. The next quote after one that closes stands for
-    a quote in the field if it follows at once. A last quote may open a field that has no end.
+    In whole fields quotes open and close in turn, at the ends of the field. The next quote after
+    one that closes stands for a quote in the field if it follows at once.
     """
     if not len(quotes):
         return None
@@ -194,9 +194,16 @@ def wrong_quote(text: bytes, quotes: Int, delimiter: str) -> int | None:
     allowed[[ord(delimiter), *b'\r\n"']] = True
     codes = np.frombuffer(b"\n" + text + b"\n", np.uint8)
     wrong = ~allowed[codes[quotes + 2 * (np.arange(len(quotes)) % 2)]]  # before or behind
-    if wrong.any():
-        return int(np.argmax(wrong))
-    return len(quotes) - 1 if len(quotes) % 2 else None
+    if not wrong.any() and len(quotes) % 2 == 0:
+        return None
+    number = int(np.argmax(wrong)) if wrong.any() else len(quotes) - 1
+    if wrong[number] and number % 2 == 0:
+        return int(quotes[number]), False
+    first = number - number % 2  # the quote that opens the field
+    while first and quotes[first] == quotes[first - 1] + 1:
+        first -= 2
+    field = text[quotes[first] : quotes[number]]
+    return int(quotes[first]), not wrong[number] or b"\n" in field or b"\r" in field
 
 
 # -- the first line --------------------------------------------------------------------------------
@@ -229,7 +236,10 @@ def judged(
 
 
 def _are_years(cells: Sequence[str]) -> bool:
-    return all(len(cell) == 4 and cell.isdecimal() and FIRST_YEAR <= int(cell) <= LAST_YEAR for cell in cells)
+    return all(
+        len(cell) == 4 and cell.isdecimal() and FIRST_YEAR <= int(cell) <= LAST_YEAR
+        for cell in cells
+    )
 
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:

@@ -81,16 +81,22 @@ class MemoryTable(Source):
                 "rows.toarray()."
             )
         self.column_names: Names = None
+        self._declared: set[int] = set()  # texts that are categories by their type
         if isinstance(data, Mapping):
             self.column_names = tuple(map(str, data))
             self._columns = [_checked_list(*item) for item in data.items()]
         elif is_frame(data):
             self.column_names = frame_names(data, expected)
             if hasattr(data, "iloc"):
-                self._columns = [data.iloc[:, i] for i in range(len(self.column_names or data.columns))]
+                self._columns = [
+                    data.iloc[:, i] for i in range(len(self.column_names or data.columns))
+                ]
             else:
                 import pyarrow
 
+                # Categories of polars may be those of other columns, too.
+                types = enumerate(getattr(data, "dtypes", ()))
+                self._declared = {i for i, type_ in types if str(type_).startswith("Categorical")}
                 self._columns = pyarrow.table(plain_polars(data)).columns
         else:
             self._columns = _columns_of_array(data)
@@ -110,9 +116,11 @@ class MemoryTable(Source):
         if i not in self._converted:
             try:
                 values = column_of(self._columns[i], self.label(i))
-                self._kinds[i] = kind_of(values)
-                plain = self._kinds[i].kind == "text" and not self._kinds[i].order
-                self._converted[i] = values.dictionary_encode() if plain else values
+                kind = kind_of(values)
+                is_plain = kind.kind == "text" and not kind.order
+                self._converted[i] = values.dictionary_encode() if is_plain else values
+                order = "declared" if i in self._declared else kind.order
+                self._kinds[i] = kind._replace(order=order)
             except (InputError, InputTypeError) as error:
                 self._converted[i] = error
         return self._converted[i]
@@ -148,11 +156,12 @@ class MemoryTable(Source):
         for values in map(self.column, range(self.n_columns)):
             if isinstance(values, Exception):
                 continue
-            cells = values
-            if not isinstance(cells, np.ndarray):
-                cells, labels = codes_of(values)
-                digest.update(repr(labels).encode())
-            digest.update(np.ascontiguousarray(cells).tobytes())
+            if isinstance(values, np.ndarray):
+                digest.update(np.ascontiguousarray(values).data)
+                continue
+            for array in (values, getattr(values, "dictionary", values)):
+                for buffer in filter(None, array.buffers()):
+                    digest.update(buffer)
         return digest.hexdigest()
 
 
