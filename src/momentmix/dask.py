@@ -44,7 +44,14 @@ from momentmix.summary.parts import shards_of
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.learning import LOOKED_AT, Families, Found, find_in, learn, rows_to_predict
+from momentmix.tables.learning import (
+    LOOKED_AT,
+    Content,
+    Families,
+    contents_of,
+    learn,
+    rows_to_predict,
+)
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.schema import Schema
@@ -265,15 +272,15 @@ def _head_of(number: int, shared: tuple[int], data: Any) -> Any:
     return data.head(*shared)
 
 
-def _found_in(number: int, shared: tuple[Any, ...], data: Any) -> list[Found] | None:
-    like, asked, missing, rare = shared
+def _found_in(number: int, shared: tuple[Any, ...], data: Any) -> list[Content] | None:
+    like, *asked = shared
     rows = _opened(number, like, data)
-    return None if rows is None else find_in(rows, asked, missing, rare)
+    return None if rows is None else contents_of(rows, *asked)
 
 
-def _found_together(parts: Any) -> list[Found] | None:
+def _found_together(parts: Any) -> list[Content] | None:
     """What all rows hold in each column, of what parts of them hold."""
-    first: list[Found] | None
+    first: list[Content] | None
     first, *others = [part for part in parts if part is not None] or [None]
     for part in others:
         for column, more in zip(first, part, strict=True):
@@ -369,8 +376,8 @@ class DaskRows(Rows):
         heads = (self._computed(delayed(_head_of)(0, (LOOKED_AT,), x)) for x in self._parts)
         return next((head for head in heads if len(head)), example)
 
-    def _find(self, rows: TableRows, *asked: Any) -> list[Found]:
-        found: list[Found] | None = self._reduced(_found_in, _found_together, rows, *asked)
+    def _find(self, rows: TableRows, *asked: Any) -> list[Content]:
+        found: list[Content] | None = self._reduced(_found_in, _found_together, rows, *asked)
         if found is None:
             raise self._without_rows()
         return found

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.tables.cells import Cells
+from momentmix.tables.columns import is_text_type
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import RowBlock
 from momentmix.wording import did_you_mean
@@ -161,7 +161,7 @@ def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
     def check(is_wrong: Any, text: str = "a time") -> None:
         row = compute.index(is_wrong, True).as_py()
         if row >= 0:
-            text = ascii(array[row].as_py()[:60]) if _is_text(array.type) else text
+            text = ascii(array[row].as_py()[:60]) if is_text_type(array.type) else text
             raise InputError(
                 f"{place(row)}: {text} is no date; dates must be written as 2026-01-31 or "
                 "2026-01-31T08:15 (ISO 8601), of the years 1 to 9999 in UTC. Correct the cell, or "
@@ -169,7 +169,7 @@ def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
             )
 
     times = array
-    if _is_text(array.type):
+    if is_text_type(array.type):
         coded = array.dictionary_encode()
         instants = [_instant(text) for text in coded.dictionary.to_pylist()]
         check(pa.array([x is None for x in instants], pa.bool_()).take(coded.indices))
@@ -190,12 +190,6 @@ def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
     return times.cast(pa.timestamp("us") if unit == "hour" else pa.date32())
 
 
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return any(f(kind) for f in (types.is_string, types.is_large_string, types.is_string_view))
-
-
 def _instant(text: str) -> datetime | None:
     """A time of UTC without its zone; None for a text that is no date."""
     try:
@@ -210,23 +204,11 @@ def _arrow(column: Any, nulls: Sequence[str]) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    if isinstance(column, Cells) and column.labels is not None:
-        labels = pa.array(column.labels)
-        column = labels.take(pa.array(column.values, pa.int64(), mask=column.values < 0))
-    elif isinstance(column, Cells | np.ndarray):
-        cells = column.values if isinstance(column, Cells) else column
-        if cells.dtype.kind == "M" and np.datetime_data(cells.dtype)[0] in (
-            "Y",
-            "M",
-            "W",
-            "h",
-            "m",
-        ):
-            cells = cells.astype("M8[s]")  # Arrow has no such units
-        column = pa.array(cells, from_pandas=True)
+    if isinstance(column, np.ndarray):
+        column = pa.array(column, from_pandas=True)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if nulls and _is_text(column.type):
+    if nulls and is_text_type(column.type):
         is_null = compute.is_in(compute.utf8_trim_whitespace(column), pa.array(nulls, column.type))
         column = compute.if_else(is_null, None, column)
     return column
@@ -238,7 +220,7 @@ def plain(array: Any) -> Any:
     from pyarrow import types
 
     kind = array.type
-    if _is_text(kind):
+    if is_text_type(kind):
         return array.cast(pa.string())
     if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         try:

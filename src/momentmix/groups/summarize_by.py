@@ -36,7 +36,7 @@ from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
-from momentmix.tables.opening import Reading, open_table
+from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, TableRows
@@ -135,7 +135,7 @@ class GroupedTable:
                 name = data.sources[0].name
                 raise InputError(f"{name} has no column beside the keys; open others.")
             return cls(learn(data.selected(places), families, missing), keys)
-        sources = open_table(data, reading, keys=[key.column for key in asked])
+        sources = open_sources(data, reading)
         keys = [find_key(sources, key) for key in asked]
         read = columns_read(keys, 0)
         if reading.columns is None:
