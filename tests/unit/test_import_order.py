@@ -29,7 +29,6 @@ HEIGHTS = {name: i for i, names in enumerate(LAYERS.values()) for name in names.
 VIOLATIONS = {
     ("families", "tables.names"): "names of features are checked where blocks are made",
     ("mixture", "html.notebook"): "tables in notebooks",
-    ("summary", "html.notebook"): "tables in notebooks",
     ("monitoring", "html.notebook"): "tables in notebooks",
     ("fitting", "html.notebook"): "tables in notebooks",
     ("fitting", "findings.finding"): "a fit makes its findings with their sentences",
