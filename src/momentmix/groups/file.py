@@ -19,7 +19,8 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.groups.keys import RESERVED, GroupKey, plain
 from momentmix.summary.file import is_whole, rows_of
-from momentmix.tables.source import checked, refuse_damage
+from momentmix.tables.columns import checked
+from momentmix.tables.source import refuse_damage
 
 ENDING = ".parquet"
 _COUNT, _SUMMARY, _CHECKSUM = RESERVED

@@ -237,8 +237,8 @@ class CsvFile(FileSource):
     def _read(self, block: Block, asked: Asked, careful: bool) -> tuple[int, list[Any]]:
         """A block as pyarrow parses it; numbers from text where it is `careful`."""
         import pyarrow
-        from pyarrow import types
         from pyarrow import csv as arrow_csv
+        from pyarrow import types
 
         text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         read = dict(asked) or {0: "text"}
