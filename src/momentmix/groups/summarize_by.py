@@ -263,7 +263,8 @@ class _GroupSums:
         add_digits(sums.reshape(1, -1), places)
         digits = from_places(places)
         rest = iter(digits.reshape(len(digits), *sums.shape).swapaxes(0, 1))
-        for key, shard, is_near, bounds in zip(keys, shards, fits.tolist(), ends, strict=True):
+        near: list[bool] = np.atleast_1d(fits).tolist()
+        for key, shard, is_near, bounds in zip(keys, shards, near, ends, strict=True):
             if is_near:
                 own = np.ascontiguousarray(trimmed(next(rest)))
                 exact = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
