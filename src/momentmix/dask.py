@@ -40,8 +40,7 @@ from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import few_threads
 from momentmix.progress import check_asked, step
-from momentmix.summary.parts import shards_of
-from momentmix.summary.summarize import warn_of_notes
+from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import (

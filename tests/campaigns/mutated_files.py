@@ -143,7 +143,7 @@ def judge_summary(data, deep, place):
 def use_summary(summary, deep):
     """Read everything that a summary tells; only typed errors are allowed."""
     repr(summary)
-    for name in ("minimum", "maximum", "shift", "scale", "sum_weights", "effective_rows"):
+    for name in ("minimum", "maximum", "sum_weights", "effective_rows"):
         assert not np.isnan(getattr(summary, name)).any(), name
     if not summary.n_rows:
         return

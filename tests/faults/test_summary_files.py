@@ -57,7 +57,7 @@ def test_save_and_load(tmp_path):
     assert MomentSummary.load(path).n_rows == 20
 
 
-CHANGED = "checksum does not match"
+CHANGED, IMPOSSIBLE = "checksum does not match", "impossible contents"
 FOREIGN = [
     (b"", r"empty"),
     (DATA[:9], r"at least 16 bytes, found 9"),
@@ -70,13 +70,13 @@ FOREIGN = [
     (b"\x93NUMPY\x01\x00" + bytes(50), r"starts with b'\\x93NUMPY"),
     (rebuilt(version=5), r"version 5; this momentmix reads version 6"),
     (struct.pack("<8sII", MAGIC, VERSION, 2**32 - 1) + bytes(99), CHANGED),
-    (rebuilt(header=b'{"order":1,"order":2}'), r"a key occurs twice"),
-    (rebuilt(header=b'{"order":NaN}'), r"NaN is not a number"),
-    (rebuilt(header=b"[" * 100_000), r"recursion"),
-    (rebuilt(header=b"\xff\xfe{}"), r"can't decode"),
-    (rebuilt(header=b"[]"), r"header must be an object"),
-    (rebuilt({"more": 1}), r"unknown keys: 'more'"),
-    (rebuilt(header=json.dumps(HEADER).encode()), r"not in the form in which it is written"),
+    (rebuilt(header=b'{"order":1,"order":2}'), IMPOSSIBLE),
+    (rebuilt(header=b'{"order":NaN}'), IMPOSSIBLE),
+    (rebuilt(header=b"[" * 100_000), IMPOSSIBLE),
+    (rebuilt(header=b"\xff\xfe{}"), IMPOSSIBLE),
+    (rebuilt(header=b"[]"), IMPOSSIBLE),
+    (rebuilt({"more": 1}), IMPOSSIBLE),
+    (rebuilt(header=json.dumps(HEADER).encode()), IMPOSSIBLE),
 ]
 
 
@@ -91,7 +91,7 @@ def test_foreign_bytes_are_named(data, message, tmp_path):
     assert str(path) in str(caught.value)
 
 
-IMPOSSIBLE = [
+HEADERS = [
     {"n_features": 10**6, "order": 7},
     {"n_features": 150_000, "order": 75_000},  # their number has 45,000 digits
     {"n_features": -1},
@@ -131,9 +131,9 @@ IMPOSSIBLE = [
 ]
 
 
-@pytest.mark.parametrize("changes", IMPOSSIBLE)
+@pytest.mark.parametrize("changes", HEADERS)
 def test_impossible_headers_are_refused(changes):
-    with pytest.raises(SummaryFileError, match="impossible contents"):
+    with pytest.raises(SummaryFileError, match=IMPOSSIBLE):
         MomentSummary.from_bytes(rebuilt(changes))
 
 

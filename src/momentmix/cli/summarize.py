@@ -99,7 +99,7 @@ def _summary(
     target: Target,
 ) -> tuple[TableRows, MomentSummary]:
     from momentmix.capacity import usual_order
-    from momentmix.summary.parts import shards_of, summarize_parts
+    from momentmix.summary.summarize import shards_of, summarize_parts
     from momentmix.tables.learning import learn
 
     rows = learn(read_options.open(inputs), families, read_options.missing)

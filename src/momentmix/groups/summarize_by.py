@@ -30,9 +30,8 @@ from momentmix.summary.blocks import (
 )
 from momentmix.summary.digits import QUANTUM_BITS, from_places, trimmed
 from momentmix.summary.file import pack
-from momentmix.summary.parts import place_id, shards_of
 from momentmix.summary.state import shard_digest, threads_for
-from momentmix.summary.summarize import warn_of_notes
+from momentmix.summary.summarize import place_id, shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn

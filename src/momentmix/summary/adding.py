@@ -31,8 +31,8 @@ from momentmix.summary.totals import (
     mark_of,
     mark_size,
     masks_of,
-    of_layout,
     schema_of,
+    with_high,
     with_schema,
 )
 from momentmix.tables.names import column_label
@@ -72,13 +72,12 @@ def combine(*parts: Totals) -> Totals:
 
 def _common(parts: Sequence[Totals]) -> list[Totals]:
     """Return all parts in their common schema, with the high sections that all have."""
-    schemas = {id(part.schema): schema_of(part) for part in parts if part.schema}
-    if schemas and len({id(part.schema) for part in parts}) > 1:
-        schemas |= {id(None): schema_of(part) for part in parts if part.schema is None}
-        schema = reduce(joined, schemas.values())
+    distinct = {id(part.schema): part for part in parts}
+    if len(distinct) > 1:
+        schema = reduce(joined, map(schema_of, distinct.values()))
         parts = [with_schema(part, schema) for part in parts]
     high = min(part.layout.high for part in parts)
-    return [of_layout(part, high) for part in parts]
+    return [with_high(part, high) for part in parts]
 
 
 def _difference(whole: Totals, part: Totals, shards: Mapping[bytes, Version]) -> Totals:

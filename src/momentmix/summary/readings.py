@@ -20,7 +20,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import frexp, inf, ldexp, nan, sqrt
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -175,42 +174,40 @@ def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float
     return values, [float(rest) for rest in rests]
 
 
-def _move(layout: Layout, values: Float, rests: Sequence[Any] | Float) -> None:
-    """Move the origins of values (n_entries, …), in place."""
-    for rest, lines in zip(rests, factors_of(layout).lines, strict=True):
-        for first in range(len(lines) if np.any(rest) else 0):
-            for moments, below in lines[:first:-1] + lines[first : first + 1]:
-                values[moments] -= rest * values[below]
+def _about(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
+    """Sums over Σw of totals of one layout about `shift` in units of `scale`, (n_entries, n)."""
+    with np.errstate(over="ignore", invalid="ignore"):  # callers distinguish what overflows
+        pairs = [_near(part, shift, scale) for part in parts]
+        values = np.column_stack([values for values, _ in pairs])
+        rests = np.array([rests for _, rests in pairs]).T
+        for rest, lines in zip(rests, factors_of(parts[0].layout).lines, strict=True):
+            for first in range(len(lines) if np.any(rest) else 0):
+                for moments, below in lines[:first:-1] + lines[first : first + 1]:
+                    values[moments] -= rest * values[below]
+    return values
 
 
 def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
-    layout = totals.layout
-    with np.errstate(over="ignore", invalid="ignore"):  # distinguished below
-        values, rests = _near(totals, shift, scale)
-        _move(layout, values, rests)
+    values = np.ascontiguousarray(_about([totals], shift, scale)[:, 0])
     wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong) and wrong[0] < layout.without_high.n_entries:
+    if len(wrong) and wrong[0] < totals.layout.without_high.n_entries:
         raise InputError(_OVERFLOW)
     values[wrong] = nan
     return values
+
+
+def readings_of_many(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
+    """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
+    values = _about(parts, shift, scale)
+    values[:, ~np.isfinite(values).all(axis=0)] = nan
+    return values.T
 
 
 def _scales(layout: Layout, factors: Float) -> Float:
     """By what each moment changes where features are multiplied by factors."""
     every, table = factors_of(layout), np.append(factors, 1.0)
     return np.asarray((table[every.features] ** every.degrees).prod(axis=1))
-
-
-def readings_of_many(totals: Sequence[Totals], shift: Float, scale: Float) -> Float:
-    """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
-    layout = totals[0].layout
-    with np.errstate(over="ignore", invalid="ignore"):
-        pairs = [_near(own, shift, scale) for own in totals]
-        values = np.column_stack([values for values, _ in pairs])
-        _move(layout, values, np.array([rests for _, rests in pairs]).T)
-    values[:, ~np.isfinite(values).all(axis=0)] = nan
-    return values.T
 
 
 def require_rows(totals: Totals) -> Totals:

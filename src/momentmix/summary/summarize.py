@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -11,16 +12,18 @@ from numpy.typing import ArrayLike
 
 from momentmix.arrays import is_plain_array
 from momentmix.capacity import usual_order
-from momentmix.errors import FitWarning, InputError, read_more, warn_caller
+from momentmix.errors import FitWarning, InputError, ShardError, read_more, warn_caller
 from momentmix.progress import check_asked, erase, row_counter, step
-from momentmix.summary.parts import shards_of, summarize_parts
 from momentmix.summary.summary import MomentSummary, named_by_contents
 from momentmix.tables.learning import Families, learn, open_data, rows_with
 from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
+from momentmix.tables.selection import column_keys
+from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.tables.validation import as_weights, check_shape, ordered_weights
 
+NewShard = Callable[..., MomentSummary]  # of shard_id, optional: an empty summary
 _NO_WEIGHTS = "sample_weight needs a single array; call update() for each block."
 
 
@@ -146,6 +149,37 @@ def _added(
     if not summary.n_rows:
         raise rows.without_rows()
     return summary
+
+
+def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
+    """Return what makes empty summaries of such rows, with the same settings for every shard."""
+    names = None if rows.schema else rows.feature_names
+    fixed = {"feature_names": names, "schema": rows.schema, **options}
+    return partial(MomentSummary, rows.n_features, order, **fixed)
+
+
+def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] = ()) -> str:
+    """Return the name of the shard that starts at a row, as far as it is known before reading."""
+    source = rows.sources[table]
+    columns = column_keys(source, [*rows.columns[table], *others])
+    return json.dumps([source.mark, columns, rows.policy, first_row])
+
+
+def summarize_parts(rows: TableRows, new_shard: NewShard) -> MomentSummary:
+    """The sum of all tables; `rows.n_dropped` counts the rows that were left out."""
+    total, n_dropped = new_shard(), 0
+    for table, source in enumerate(rows.sources):
+        part = new_shard()
+        for block in rows.source_blocks(table):
+            if len(block.features):
+                part.update(rows.summand(block.features))
+            n_dropped += block.n_read - len(block.features)
+        try:
+            total = total + named_by_contents(part, source.mark)
+        except ShardError as error:
+            raise InputError(counted_twice(source.name)) from error
+    rows.n_dropped = n_dropped
+    return total
 
 
 def _named(summary: MomentSummary, options: dict[str, Any]) -> MomentSummary:

@@ -256,7 +256,7 @@ def with_schema(totals: Totals, schema: Schema) -> Totals:
         return empty(layout, schema, totals.names)
     features = iter(range(totals.layout.n_features))
     numbers = [old.n_features if j in ones else next(features) for j in range(schema.n_features)]
-    return _of_features(of_layout(totals, layout.high), layout, numbers, schema)
+    return _of_features(with_high(totals, layout.high), layout, numbers, schema)
 
 
 def _center_units(exponent: int | None, center: float) -> tuple[int | None, int]:
@@ -291,11 +291,14 @@ def _exponent(number: Fraction) -> int:
 # -- fewer moments -----------------------------------------------------------------------------
 
 
-def of_layout(totals: Totals, layout: Layout | int) -> Totals:
-    """Only the sections of a smaller layout, or of one with so few high sections."""
-    if isinstance(layout, int):
-        old = totals.layout
-        layout = replace(old, high=layout) if layout < old.high else old
+def with_high(totals: Totals, high: int) -> Totals:
+    """The sums with so few high sections."""
+    old = totals.layout
+    return totals if high >= old.high else _of_layout(totals, replace(old, high=high))
+
+
+def _of_layout(totals: Totals, layout: Layout) -> Totals:
+    """Only the sections of a smaller layout."""
     if totals.layout == layout:
         return totals
     layout = known(layout)
@@ -313,7 +316,7 @@ def truncate(totals: Totals, order: int, squared_order: int | None = None) -> To
             f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
             f"got {order} and {squared_order}. Higher moments need another pass."
         )
-    return of_layout(totals, layout)
+    return _of_layout(totals, layout)
 
 
 def select(totals: Totals, features: Sequence[int | str]) -> Totals:

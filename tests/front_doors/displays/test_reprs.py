@@ -95,9 +95,8 @@ def test_reprs_of_a_fit_are_short(wide):
     assert len(repr(estimator)) <= MOST
 
 
-def test_html_of_everything_is_sound_and_escaped(result, table, wide):
-    summary = mm.summarize(table, missing="model")
-    for value in (result, result.certificate, result.mixture, result.profile(), summary, wide):
+def test_html_of_everything_is_sound_and_escaped(result, wide):
+    for value in (result, result.certificate, result.mixture, result.profile(), wide):
         html = value._repr_html_()
         fragment = Fragment(html)
         assert "i" not in fragment.seen  # a level is called so
@@ -115,19 +114,6 @@ def test_html_tells_what_the_components_are(result):
     assert "Certificate: " in text
     assert result.certificate.verdict in text
     assert "3,000 rows" in text
-
-
-def test_html_of_a_summary_shows_its_columns(table):
-    summary = mm.summarize(table, missing="model")
-    text = Fragment(summary._repr_html_()).text
-    for said in ("Summary of 3,000 rows, 4 columns", "age", "gaussian", "bernoulli", "<i>"):
-        assert said in text
-    share = np.isnan(np.asarray(table["age"], dtype=float)).mean()
-    assert f"{100 * share:.0f} %" in text
-    empty = mm.MomentSummary(3, 2, feature_names=["a", "b", "c"])
-    assert "Summary of 0 rows, 3 columns" in Fragment(empty._repr_html_()).text
-    many = mm.MomentSummary(40, 1)
-    assert "and 28 more columns" in many._repr_html_()
 
 
 @pytest.mark.parametrize("kind", [mm.MomentGaussianMixture, mm.MomentMixture])

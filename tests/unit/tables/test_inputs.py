@@ -8,7 +8,7 @@ from unit.tables.table_files import KINDS, write
 
 from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
-from momentmix.summary.parts import summarize_parts
+from momentmix.summary.summarize import summarize_parts
 
 # -- which are the same -----------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ import pytest
 import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError
-from momentmix.summary.parts import place_id
+from momentmix.summary.summarize import place_id
 
 DATA = {"a": [1.0, 2, 3], "b": [10.0, 20, 30], "c": [100.0, 200, 300], "d": [7.0, 8, 9]}
 KINDS = ["parquet", "feather", "arrow", "csv", "tsv", "stream", "pandas", "pyarrow", "batch"]

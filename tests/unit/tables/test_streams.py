@@ -20,7 +20,7 @@ from momentmix.errors import (
     NoInputError,
     without_secrets,
 )
-from momentmix.summary.parts import place_id
+from momentmix.summary.summarize import place_id
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
