@@ -17,8 +17,6 @@ from pyarrow import feather, parquet
 import momentmix as mm
 from momentmix.errors import FitWarning, InputError, MomentmixError
 
-pytestmark = pytest.mark.xfail(reason="the contract of the new intake", strict=False)
-
 N = 90
 KINDS = {
     "numbers": ["x", "y"],

@@ -26,11 +26,11 @@ import numpy as np
 from momentmix._typing import Array, Float, Int
 from momentmix.cube.periods import NO_DATE, Periods, no_date
 from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
-from momentmix.tables.cells import Cells, cells_of, is_missing
+from momentmix.tables.columns import codes_of, is_labeled, kind_of, numbers_of
 from momentmix.tables.formats.csv_file import CsvFile
-from momentmix.tables.formats.dialect import FALSE, TRUE, are_dates
-from momentmix.tables.source import FileSource, Source
-from momentmix.tables.table_rows import RowBlock, common_kind
+from momentmix.tables.formats.csv_text import FALSE, TRUE, times_in
+from momentmix.tables.source import FileSource, Source, common_kind
+from momentmix.tables.table_rows import RowBlock
 from momentmix.wording import did_you_mean
 
 Value = str | int | bool | date | datetime | None
@@ -221,8 +221,7 @@ class Key:
         if self._kind == "date":
             cells = self._dates(piece, table, first_row)
         else:
-            found = self._cells(piece, table)
-            cells, labels = found.values, found.labels
+            cells, labels = self._cells(piece)
         if labels is None:
             encoded = pa.array(cells.astype(np.float64)).dictionary_encode()
             codes = encoded.indices.to_numpy()
@@ -265,7 +264,9 @@ class Key:
         number = cell
         if isinstance(cell, str):  # of CSV, beside files of other formats
             source: Any = self.sources[table]
-            number = _BOOLS.get(cell) if self._kind == "bool" else source.dialect.number(cell)
+            number = (
+                _BOOLS.get(cell.strip()) if self._kind == "bool" else source.dialect.number(cell)
+            )
             if number is None:
                 held = "neither true nor false" if self._kind == "bool" else "not a number"
                 raise InputError(
@@ -286,16 +287,16 @@ class Key:
         texts = [x.strip() for x in labels if isinstance(x, str) and x.strip() not in source.nulls]
         self._may_be_times = not texts
         first = texts[:_LOOKED_AT]
-        if texts and are_dates(first) and all(":" in x for x in first):
+        if texts and times_in(first) == "dates" and all(":" in x for x in first):
             raise _times(self.spec, source, "text")
 
     def meanings(self, values: Collection[Value]) -> Mapping[Any, Value]:
         """Map values of a complete pass to the final ones."""
         return {}
 
-    def _cells(self, piece: Any, table: int) -> Cells:
-        """Cells of a piece; in CSV without spaces, and missing where the text means that."""
-        return cells_of(piece, self.sources[table].nulls)
+    def _cells(self, piece: Any) -> tuple[Array, tuple[Any, ...] | None]:
+        """Codes and labels of the cells of a piece, or numbers."""
+        return codes_of(piece) if is_labeled(piece) else (numbers_of(piece), None)
 
     def _place(self, table: int, row: int) -> str:
         source = self.sources[table]
@@ -305,15 +306,14 @@ class Key:
         """Numbers of periods of dates and times, or of texts."""
         times = _times_of(piece)
         if times is None:
-            cells = self._cells(piece, table)
-            if cells.labels is None:
+            codes, labels = self._cells(piece)
+            if labels is None:
                 raise _no_dates(self.spec, self.sources[table], "numbers")
-            texts = np.array([*cells.labels, None], dtype=object)
-            numbers, times = self._periods.of_texts(texts)[cells.values], texts[cells.values]
+            texts = np.array([*labels, None], dtype=object)
+            numbers, times = self._periods.of_texts(texts)[codes], texts[codes]
         else:
             if not self.spec.unit and _have_hours(piece):
-                type_ = piece.dtype if times is piece else piece.type
-                raise _times(self.spec, self.sources[table], str(type_))
+                raise _times(self.spec, self.sources[table], str(piece.type))
             is_array = times.dtype.kind == "M"
             numbers = self._periods.of_times(times) if is_array else self._periods.of_texts(times)
         bad = np.flatnonzero(numbers == NO_DATE)
@@ -324,11 +324,7 @@ class Key:
 
 def _times_of(piece: Any) -> Array | None:
     """Dates and times as datetime64 or objects; None for text."""
-    from pyarrow import types
-
-    if isinstance(piece, np.ndarray):
-        return piece  # of a table in memory
-    if isinstance(piece, Cells) or not types.is_temporal(piece.type):
+    if kind_of(piece).kind != "date":
         return None
     # As they are: a cast to another unit may leave the range of 64 bits.
     return np.asarray(piece.to_numpy(zero_copy_only=False))
@@ -336,11 +332,7 @@ def _times_of(piece: Any) -> Array | None:
 
 def _have_hours(piece: Any) -> bool:
     """Whether dates have times of the day."""
-    if not isinstance(piece, np.ndarray):
-        return not str(piece.type).startswith("date")
-    if piece.dtype.kind == "M":
-        return np.datetime_data(piece.dtype)[0] not in ("Y", "M", "W", "D")
-    return isinstance(next((x for x in piece if not is_missing(x)), None), datetime)
+    return not str(piece.type).startswith("date")
 
 
 class CsvKey(Key):
@@ -356,9 +348,6 @@ class CsvKey(Key):
         super().__init__(spec, sources, columns)
         assert isinstance(sources[0], CsvFile)
         self._dialect, self._are_numbers = sources[0].dialect, kind == "number"
-
-    def _cells(self, piece: Any, table: int) -> Cells:
-        return cells_of(piece)
 
     def _value(self, cell: Any, table: int, place: Callable[[], str]) -> Value:
         """The text of a field; a number that cannot be a key is an error."""

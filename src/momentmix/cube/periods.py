@@ -10,7 +10,7 @@ import numpy as np
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError
-from momentmix.tables.cells import is_missing
+from momentmix.tables.columns import is_missing
 
 NO_DATE = -np.inf  # the number of what is no date: days before 1970 have negative ones
 _FIRST_DAY, _LAST_DAY = (day.toordinal() - 719_163 for day in (date.min, date.max))  # since 1970

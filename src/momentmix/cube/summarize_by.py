@@ -20,7 +20,7 @@ from momentmix.summary.parts import place_id
 from momentmix.summary.summarize import warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.tables.learning import Families, learn
-from momentmix.tables.opening import Reading, open_table
+from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
@@ -103,7 +103,7 @@ def cube_job(
             raise InputError(f"{data.sources[0].name} has no column beside the keys; open others.")
         rows = data.selected(places)
     else:
-        sources = open_table(data, reading, keys=[spec.column for spec in specs])
+        sources = open_sources(data, reading)
         keys = [find_key(sources, spec) for spec in specs]
         own, names = columns_read(keys, 0), {key.spec.column for key in keys}
         if reading.columns is None:
@@ -164,7 +164,7 @@ class CubeJob:
         names = None if rows.schema else rows.feature_names
         self._empty = MomentSummary(n_features, order, names, schema=rows.schema, **settings)
         self._index, self._found = KeyIndex(), list[GroupKey]()
-        self._tables, self._shards = set[object](), set[str]()
+        self._shards = set[str]()
         sums, n_dropped = GroupSums(), 0
         for table, source in enumerate(rows.sources):
             own = columns_read(self.keys, table)
@@ -175,7 +175,6 @@ class CubeJob:
                 if len(block.features):
                     shard.update(self._grouped(table, block))
             self.close(shard, sums, source.name)
-            self._check_new(table, source.contents())
         rows.n_dropped = n_dropped
         return sums
 
@@ -198,15 +197,6 @@ class CubeJob:
 
     def _texts(self, number: int) -> list[str | None]:
         return [None if value is None else str(value) for value in self._found[number]]
-
-    def _check_new(self, table: int, contents: tuple[str, bool] | None) -> None:
-        """Raise where a table holds what one before it held, for the same keys of folders."""
-        if contents is None or not contents[1]:
-            return
-        folders = [key.values[table] for key in self.keys if not key.columns]
-        if (contents, *folders) in self._tables:
-            raise InputError(counted_twice(self.rows.sources[table].name))
-        self._tables.add((contents, *folders))
 
     def close(self, shard: Any, sums: GroupSums, name: str) -> None:
         """Add the groups of a part to all others."""

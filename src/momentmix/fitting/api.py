@@ -32,7 +32,7 @@ from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
-from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, path_list
+from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.tables.validation import ordered_weights
@@ -49,7 +49,6 @@ _INSTEAD = {
     "tol": "max_passes bounds the passes.",
     "thorough": "Fit with several values of random_state.",
     "constraint": 'Use blocks="diag" or blocks="full".',
-    **INSTEAD,
 }
 
 

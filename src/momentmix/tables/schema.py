@@ -215,7 +215,7 @@ class Schema:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
-        return encoding.encode_cells(self.columns, batch.columns, encoding.place_of(self.columns))
+        return encoding.encode(self.columns, batch.columns, encoding.place_of(self.columns))
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -324,9 +324,8 @@ _COLUMN = Fields(
         "has_missing": fields.boolean,
         "center": fields.number(),
         "transform": fields.text,
-        "other": fields.optional(_level),
     },
-    defaults={"transform": "", "other": None},
+    defaults={"transform": ""},
     may_lack=("family", "levels", "has_missing", "center"),
 )
 _FIELDS = Fields(

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.tables.names import check_encodable, left_out_notes, matching, place_of
-from momentmix.tables.source import NUMERIC, Source
+from momentmix.tables.source import Source
 from momentmix.wording import option
+
+_USABLE = ("number", "bool", "mixed", "text")  # kinds of columns that can be features
 
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
@@ -128,7 +130,7 @@ def usable_columns(
         if number in excluded:
             continue
         kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
-        odd = next((kind for kind in kinds if kind.kind not in (*NUMERIC, "text")), None)
+        odd = next((kind for kind in kinds if kind.kind not in _USABLE), None)
         if odd is None:
             places.append(k)
         elif odd.kind == "date" and not asked:
