@@ -148,11 +148,11 @@ def _unusable_numbers(values: Array, name: str) -> str:
     if not len(observed) or not _are_whole(observed):
         return ""
     first, last = observed.min(), observed.max()
-    if _YEAR_NAME.search(name) and FIRST_YEAR <= first and last <= LAST_YEAR:
+    if _YEAR_NAME.search(name) and first >= FIRST_YEAR and last <= LAST_YEAR:
         return "years"
     if len(observed) < _FEWEST_NAMED:
         return ""
-    if FIRST_YEAR * 10_000 < first and last < (LAST_YEAR + 1) * 10_000 and _are_days(observed):
+    if first > FIRST_YEAR * 10_000 and last < (LAST_YEAR + 1) * 10_000 and _are_days(observed):
         return "dates"
     if len(observed) < len(values):
         return ""

@@ -368,7 +368,7 @@ def test_days_of_any_library_are_keys():
         assert cube.group_rows == {(days[2],): 1, (days[0],): 2, (None,): 1}
     with pytest.raises(InputError, match=r"'k' holds times .* by day\(k\)"):
         mm.summarize_by({"x": x, "k": numpy_days.astype("M8[h]")}, by="k")
-    with pytest.raises(InputError, match=r"row 0, column 'k': .* is no date"):
+    with pytest.raises(InputError, match=r"needs dates"):
         mm.summarize_by({"x": x, "k": numpy_days - numpy_days[0]}, by="day(k)")
 
 

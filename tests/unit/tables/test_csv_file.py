@@ -14,9 +14,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from momentmix.errors import InputError
+from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.tables.formats import csv_file
 from momentmix.tables.formats.csv_file import CsvFile
-from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.tables.formats.csv_text import NULLS, Dialect
 
 

@@ -6,7 +6,6 @@ import json
 import sys
 from decimal import Decimal
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa

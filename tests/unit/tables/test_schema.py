@@ -2,10 +2,8 @@
 
 import json
 
-import numpy as np
 import pytest
 
-import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.json_fields import format_strict, parse_strict

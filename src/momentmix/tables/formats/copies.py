@@ -29,9 +29,9 @@ from momentmix.errors import (
     without_secrets,
 )
 from momentmix.lazy import lazy_property
+from momentmix.tables.columns import checked, plain_polars
 from momentmix.tables.formats.binary_files import ArrowFile
 from momentmix.tables.formats.memory import is_frame
-from momentmix.tables.columns import checked, plain_polars
 from momentmix.tables.source import (
     ArrowSource,
     Batch,
