@@ -9,7 +9,7 @@ from momentmix import native
 
 if os.environ.get("EXPECT_COMPILED") == "1" and native.code is None:
     raise SystemExit("the wheel has no compiled module that this processor can use")
-truth = mm.DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
+truth = mm.Mixture.diagonal([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
 rows, _ = truth.sample(2_000, random_state=0)
 result = mm.fit(rows, 2, random_state=0)
 error = float(np.abs(np.sort(result.mixture.weights) - [0.4, 0.6]).max())

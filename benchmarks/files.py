@@ -66,7 +66,7 @@ class Run:
         rng = np.random.default_rng(0)
         r, d = 6, options.features
         self.names = [f"x{j}" for j in range(d)]
-        self.model = mm.DiagonalMixture(
+        self.model = mm.Mixture.diagonal(
             np.full(r, 1 / r), 4 * rng.standard_normal((r, d)), np.ones((r, d)), self.names
         )
         self.model.save(folder / "model.json")

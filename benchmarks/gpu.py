@@ -138,7 +138,7 @@ def kernel(torch, layout, rows, repetitions):
 def mixture_of(d, r):
     rng = np.random.default_rng(r)
     weights = rng.uniform(0.5, 1.0, r)
-    return mm.DiagonalMixture(
+    return mm.Mixture.diagonal(
         weights / weights.sum(), 2 * rng.standard_normal((r, d)), rng.uniform(0.5, 2.0, (r, d))
     )
 
@@ -161,7 +161,7 @@ def passes(torch, d, r, power, repetitions):
     found["EM pass"] = n / wall(
         torch, lambda: em_pass(DeviceRows(rows), moments, parameters), repetitions
     )
-    for name in ("log_prob", "predict", "responsibilities"):
+    for name in ("log_prob", "predict", "predict_proba"):
         work = getattr(mixture, name)
         a, b = work(few), work(there).cpu().numpy()
         agreed(name, np.abs(a - b).max() / np.abs(a).max())

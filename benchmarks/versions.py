@@ -226,7 +226,7 @@ TASKS = {
     "fit-gaps": FAMILIES.format(n=20_000, gaps=True, repeats=3),
     "predict": PREDICT.format(what="predict"),
     "log-prob": PREDICT.format(what="log_prob"),
-    "responsibilities": PREDICT.format(what="responsibilities"),
+    "predict-proba": PREDICT.format(what="predict_proba"),
     "file-parquet": FILES.format(ending="parquet", n=500_000),
     "file-npy": FILES.format(ending="npy", n=500_000),
     "file-csv": FILES.format(ending="csv", n=100_000),

@@ -15,7 +15,7 @@ import momentmix as mm
 N_ORDERS = 24_000
 REGIONS = ("Asia", "EU", "US")
 FIRST_DAY, N_DAYS = np.datetime64("2026-05-04"), 56  # eight weeks, from a Monday on
-SEGMENTS = mm.DiagonalMixture(
+SEGMENTS = mm.Mixture.diagonal(
     [0.5, 0.3, 0.2],
     [[20, 2, 8, 1, 3, 30], [60, 5, 3, 4, 1, 45], [35, 9, 14, 6, 2, 60]],
     [[36, 1, 4, 1, 1, 64], [100, 2, 1, 1, 0.5, 81], [64, 4, 9, 2, 1, 100]],

@@ -16,7 +16,7 @@ from momentmix import displays
 plt.style.use("seaborn-v0_8-colorblind")
 
 rng = np.random.default_rng(6)
-truth = mm.DiagonalMixture(
+truth = mm.Mixture.diagonal(
     [0.5, 0.3, 0.2], 1.5 * rng.standard_normal((3, 8)), rng.uniform(0.5, 1.5, (3, 8))
 )
 rows, labels = truth.sample(8_000, random_state=0)

@@ -25,7 +25,7 @@ VARIANCES = [[36, 1, 4, 4, 1], [100, 2, 1, 6, 1], [50, 1, 9, 16, 1]]
 def orders(week):
     """The rows of one week: the second segment grows from 15 to 30 %."""
     grown = 0.15 + 0.15 * week / (WEEKS - 1)
-    law = mm.DiagonalMixture([0.8 - grown, grown, 0.2], MEANS, VARIANCES)
+    law = mm.Mixture.diagonal([0.8 - grown, grown, 0.2], MEANS, VARIANCES)
     rows, _ = law.sample(ROWS, random_state=week)
     if week == SURPRISE - 1:  # weeks count from 1, places from 0
         rng = np.random.default_rng(week)

@@ -95,7 +95,7 @@ for m in printed:
     r = mm.largest_rank(d, m)
     rng = np.random.default_rng(r)
     weights, means = rng.random(r), 50 * rng.standard_normal((r, d))
-    truth = mm.DiagonalMixture(weights / weights.sum(), means, rng.standard_normal((r, d)) ** 2)
+    truth = mm.Mixture.diagonal(weights / weights.sum(), means, rng.standard_normal((r, d)) ** 2)
     rows, labels = truth.sample(10_000, random_state=0)
     mixture = paper.fit(rows, r, random_state=0).mixture
     ours.append((truth.align(mixture).predict(rows) == labels).mean())

@@ -19,7 +19,7 @@ import momentmix as mm
 plt.style.use("seaborn-v0_8-colorblind")
 
 rng = np.random.default_rng(0)
-truth = mm.DiagonalMixture(
+truth = mm.Mixture.diagonal(
     [0.4, 0.3, 0.2, 0.1], 1.2 * rng.standard_normal((4, 10)), rng.uniform(0.5, 1.5, (4, 10))
 )
 rows, _ = truth.sample(64_000, random_state=0)

@@ -34,7 +34,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.families.poisson import PoissonBlock as PoissonBlock
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.result import FitResult as FitResult
-    from momentmix.mixture.mixture import DiagonalMixture as DiagonalMixture, Mixture as Mixture
+    from momentmix.mixture.mixture import Mixture as Mixture
     from momentmix.monitoring.compare import compare as compare
     from momentmix.monitoring.track import track as track
     from momentmix.reporting.report import report as report
@@ -55,7 +55,7 @@ _HOMES = {
     "datasets": ("example_table",),
     "paper.ranks": ("largest_rank", "smallest_order"),
     "paper.incomplete_tensor": ("IncompleteSymmetricTensor",),
-    "mixture.mixture": ("DiagonalMixture", "Mixture"),
+    "mixture.mixture": ("Mixture",),
     "families.gaussian_block": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
     "families.negative_binomial": ("NegativeBinomialBlock",),

@@ -30,6 +30,7 @@ from momentmix.engines.dask_opening import open_at_random, open_collection, whol
 from momentmix.engines.dask_rows import DaskRows, named
 from momentmix.engines.dask_schedule import Schedule
 from momentmix.fitting import api as local
+from momentmix.fitting.options import Number
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -102,7 +103,7 @@ def summarize(
 
 def fit(
     data: Any,
-    n_components: local.Number = "auto",
+    n_components: Number = "auto",
     *,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",

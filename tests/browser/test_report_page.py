@@ -46,7 +46,7 @@ def many():
     rng = np.random.default_rng(3)
     means, names = 2e4 + 4e3 * rng.standard_normal((8, 15)), [f"sensor_{i}" for i in range(15)]
     weights = rng.dirichlet(np.full(8, 6.0))
-    truth = mm.DiagonalMixture(weights, means, 1e6 * (1 + 2 * rng.random((8, 15))), names)
+    truth = mm.Mixture.diagonal(weights, means, 1e6 * (1 + 2 * rng.random((8, 15))), names)
     return truth, pd.DataFrame(truth.sample(3000, 0)[0], columns=names)
 
 
@@ -54,7 +54,7 @@ def most():
     """60 columns and 20 groups: more than there are colors."""
     rng = np.random.default_rng(3)
     means, names = 10 + 4 * rng.standard_normal((20, 60)), [f"sensor_{i}" for i in range(60)]
-    law = mm.DiagonalMixture(
+    law = mm.Mixture.diagonal(
         rng.dirichlet(np.full(20, 6.0)), means, 1 + rng.random((20, 60)), names
     )
     return law, pd.DataFrame(law.sample(3000, 0)[0], columns=names)

@@ -45,7 +45,7 @@ def use_the_library():
     families = {"count": "poisson", "times": "poisson", "number": "gaussian"}
     mm.fit(table, 2, families=families, missing="model", random_state=0)
     mixture = mm.fit(rows, 2, blocks=[[0, 1]], random_state=0).mixture
-    for method in (mixture.predict, mixture.predict_proba, mixture.score_samples):
+    for method in (mixture.predict, mixture.predict_proba, mixture.log_prob):
         method(rows)
     code.use(code.use()[0])
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from campaigns.folders import temporary_folder
 from momentmix.errors import InputError, ModelFileError, SummaryFileError
-from momentmix.mixture.mixture import DiagonalMixture, Mixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 
@@ -77,12 +77,12 @@ def small_models():
     found = []
     with temporary_folder() as folder:
         path = Path(folder) / "model.json"
-        DiagonalMixture([1.0], [[0.5]], [[2.0]]).save(path)
+        Mixture.diagonal([1.0], [[0.5]], [[2.0]]).save(path)
         found.append(path.read_bytes())
-        mixture = DiagonalMixture([0.25, 0.75], [[1, -2.5e-300], [3, 4e99]], [[1, 0], [0.1, 7]])
+        mixture = Mixture.diagonal([0.25, 0.75], [[1, -2.5e-300], [3, 4e99]], [[1, 0], [0.1, 7]])
         mixture.save(path)
         found.append(path.read_bytes())
-        names = DiagonalMixture(mixture.weights, mixture.means, mixture.variances, ["x", "é\n"])
+        names = Mixture.diagonal(mixture.weights, mixture.means, mixture.variances, ["x", "é\n"])
         names.save(path)
         found.append(path.read_bytes())
         tilted = [[4.0, 0.0, 0.5], [0.0, 2.0, 0.0], [0.5, 0.0, 0.25]]

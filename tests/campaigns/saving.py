@@ -12,7 +12,7 @@ import numpy as np
 from campaigns.fault_systems import Counted, Crash, installed
 from campaigns.folders import temporary_folder
 from momentmix.atomic_file import atomic_write
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 
 
@@ -25,7 +25,7 @@ def contents(kind, seed):
         return MomentSummary(3, 3, shard_id=str(seed)).update(rows).to_bytes()
     with temporary_folder() as folder:
         path = Path(folder) / "model.json"
-        DiagonalMixture([0.25, 0.75], rng.random((2, 3)), rng.random((2, 3))).save(path)
+        Mixture.diagonal([0.25, 0.75], rng.random((2, 3)), rng.random((2, 3))).save(path)
         return path.read_bytes()
 
 
@@ -33,7 +33,7 @@ def check_whole(kind, path, choices):
     """The file is one of the choices, and loads."""
     data = path.read_bytes()
     assert data in choices, f"{path.name} is neither the old file nor the new one"
-    (MomentSummary if kind == "summary" else DiagonalMixture).load(path)
+    (MomentSummary if kind == "summary" else Mixture).load(path)
     return data
 
 

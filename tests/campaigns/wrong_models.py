@@ -7,13 +7,13 @@ import numpy as np
 
 from momentmix.errors import FitWarning, MomentmixError
 from momentmix.fitting.api import fit
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 
 
 def mixture_rows(rng, n, d, r, spread=3.0):
     """Rows of r components with means of the given spread."""
-    truth = DiagonalMixture(
+    truth = Mixture.diagonal(
         rng.dirichlet(np.full(r, 5.0)),
         spread * rng.standard_normal((r, d)),
         0.5 + rng.random((r, d)),

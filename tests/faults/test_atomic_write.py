@@ -9,7 +9,7 @@ import pytest
 from campaigns import saving
 from campaigns.fault_systems import Counted, installed
 
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import Mixture, MomentSummary
 from momentmix.atomic_file import atomic_write, check_writable, replacing
 
 
@@ -120,12 +120,12 @@ def test_an_interrupt_leaves_the_summary_and_the_file_alone(tmp_path, monkeypatc
 
 def test_a_model_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
     path = tmp_path / "model.json"
-    model = DiagonalMixture([1.0], [[2.0, 3.0]], [[1.0, 0.5]])
+    model = Mixture.diagonal([1.0], [[2.0, 3.0]], [[1.0, 0.5]])
     model.save(path)
     before = path.read_bytes()
     monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
     with pytest.raises(OSError, match="full"):
-        DiagonalMixture([1.0], [[9.0]], [[1.0]]).save(path)
+        Mixture.diagonal([1.0], [[9.0]], [[1.0]]).save(path)
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["model.json"]
-    assert DiagonalMixture.load(path).means.tolist() == [[2.0, 3.0]]
+    assert Mixture.load(path).means.tolist() == [[2.0, 3.0]]

@@ -13,10 +13,10 @@ from momentmix import MomentSummary
 
 LOADER = """
 import json, sys
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import Mixture, MomentSummary
 from momentmix.errors import MomentmixError
 
-loaders = {"summary": MomentSummary.load, "model": DiagonalMixture.load}
+loaders = {"summary": MomentSummary.load, "model": Mixture.load}
 jobs = json.loads(sys.argv[1])
 for kind, path in jobs[:2]:
     loaders[kind](path)  # imports what loading needs

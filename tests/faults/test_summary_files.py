@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import Mixture, MomentSummary
 from momentmix.errors import InputError, SummaryFileError
 
 
@@ -66,7 +66,7 @@ FOREIGN = [
     (DATA + b"\0", rf"expected {len(DATA)} bytes, found {len(DATA) + 1}.*foreign"),
     (pickle.dumps({"a": 1}), r"pickle.*never loads"),
     (b"PK\x03\x04" + bytes(50), r"zip archive"),
-    (b'{"format": "momentmix.DiagonalMixture"}', r"Mixture\.load"),
+    (b'{"format": "momentmix.Mixture"}', r"Mixture\.load"),
     (b"\x93NUMPY\x01\x00" + bytes(50), r"starts with b'\\x93NUMPY"),
     (rebuilt(version=5), r"version 5; this momentmix reads version 6"),
     (struct.pack("<8sII", MAGIC, VERSION, 2**32 - 1) + bytes(99), r"header claims 4294967295"),
@@ -255,7 +255,7 @@ def test_a_summary_is_no_model(tmp_path):
     path = tmp_path / "s.mms"
     small().save(path)
     with pytest.raises(InputError, match="not a momentmix model"):
-        DiagonalMixture.load(path)
+        Mixture.load(path)
 
 
 def test_a_file_replaced_while_open_is_read_whole(tmp_path):

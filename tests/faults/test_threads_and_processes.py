@@ -10,7 +10,7 @@ import threading
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, MomentSummary
+from momentmix import Mixture, MomentSummary
 from momentmix.errors import InputError
 
 ROWS = np.random.default_rng(0).standard_normal((4000, 4))
@@ -63,11 +63,11 @@ def test_different_summaries_are_filled_at_the_same_time(tmp_path):
 
 def test_one_model_predicts_in_many_threads():
     rng = np.random.default_rng(1)
-    model = DiagonalMixture([0.3, 0.7], 2 * rng.standard_normal((2, 4)), 0.5 + rng.random((2, 4)))
+    model = Mixture.diagonal([0.3, 0.7], 2 * rng.standard_normal((2, 4)), 0.5 + rng.random((2, 4)))
     work = [
         lambda part=part, method=method: method(part).tobytes()
         for part in np.array_split(ROWS, 8)
-        for method in (model.predict, model.log_prob, model.responsibilities)
+        for method in (model.predict, model.log_prob, model.predict_proba)
     ]
     assert run_all(*work) == [one() for one in work]
 

@@ -112,7 +112,7 @@ def state_of(thing):
     if isinstance(thing, mm.MomentGaussianMixture):
         values = {**thing.__getstate__(), "summary_": state_of(thing.summary_)}
         return [(name, pickle.dumps(values[name])) for name in sorted(values)]
-    return pickle.dumps(thing)
+    return pickle.dumps(thing.to_dict() if isinstance(thing, mm.Mixture) else thing)
 
 
 def check_refused(thing, use, pattern):

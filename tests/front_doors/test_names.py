@@ -16,9 +16,9 @@ OTHERS = {
 }  # fmt: skip
 
 
-# As decided, with what later work takes away: DiagonalMixture and remedies.
+# As decided.
 PUBLIC = {
-    "fit", "FitResult", "summarize", "open_rows", "Mixture", "DiagonalMixture", "Schema",
+    "fit", "FitResult", "summarize", "open_rows", "Mixture", "Schema",
     "schema_from", "GaussianBlock", "BernoulliBlock", "CategoricalBlock", "PoissonBlock",
     "NegativeBinomialBlock", "MomentGaussianMixture", "MomentMixture", "MomentSummary",
     "summarize_by", "SummaryCube", "compare", "track", "report", "example_table", "decompose",
@@ -30,7 +30,6 @@ KEYWORDS = {
     "background": "auto", "sample_weight": None, "max_components": 20, "start": None,
     "max_passes": 100, "random_state": None, "n_threads": None, "progress": None, "columns": None,
     "exclude": None, "na_values": None, "delimiter": None, "decimal": ".", "header": None,
-    "remedies": None,
 }  # fmt: skip
 
 

@@ -26,14 +26,14 @@ def unit_scale(r, d, seed):
     rng = np.random.default_rng([seed, r, d])
     weights = rng.uniform(size=r)
     variances = np.maximum(rng.normal(size=(r, d)) ** 2, 1e-6)
-    return mm.DiagonalMixture(weights / weights.sum(), rng.normal(size=(r, d)), variances)
+    return mm.Mixture.diagonal(weights / weights.sum(), rng.normal(size=(r, d)), variances)
 
 
 def overlapping(r, d, seed):
     rng = np.random.default_rng([seed, r, d])
     weights = rng.uniform(0.5, 1.5, size=r)
     means = rng.uniform(0.4, 0.7) * rng.normal(size=(r, d))
-    return mm.DiagonalMixture(weights / weights.sum(), means, rng.uniform(0.5, 1.5, (r, d)))
+    return mm.Mixture.diagonal(weights / weights.sum(), means, rng.uniform(0.5, 1.5, (r, d)))
 
 
 def loss(mixture, truth):

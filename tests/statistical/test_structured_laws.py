@@ -14,7 +14,7 @@ from momentmix.mixture.matching import clustering_accuracy
 
 
 def law(weights, means, variances):
-    return mm.DiagonalMixture(np.asarray(weights), np.asarray(means), np.asarray(variances))
+    return mm.Mixture.diagonal(np.asarray(weights), np.asarray(means), np.asarray(variances))
 
 
 def one_column(rng):

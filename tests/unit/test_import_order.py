@@ -35,7 +35,6 @@ VIOLATIONS = {
     ("fitting", "html.notebook"): "tables in notebooks",
     ("fitting", "findings.finding"): "a fit makes its findings with their sentences",
     ("fitting", "findings.fit_sentences"): "a fit makes its findings with their sentences",
-    ("fitting", "findings.remedy"): "remedies are tried by fits",
     ("monitoring", "findings.finding"): "a comparison makes its findings with their sentences",
     ("monitoring", "findings.change_sentences"): "a comparison makes its findings, as above",
 }

@@ -232,7 +232,7 @@ def test_a_quiet_command_shows_nothing(tmp_path, rows, terminal):
 def test_commands_that_read_or_write_rows_show_them(command, tmp_path, rows, terminal):
     np.savetxt(tmp_path / "a.csv", rows, delimiter=",", header="a,b,c", comments="")
     data, model = str(tmp_path / "a.csv"), str(tmp_path / "m.json")
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)), list("abc"))
+    mixture = mm.Mixture.diagonal([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)), list("abc"))
     mixture.save(model)
     label, *arguments = {
         "predict": ["Predicting: 100%", model, data, "-o", str(tmp_path / "l.csv")],

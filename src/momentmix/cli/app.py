@@ -45,7 +45,6 @@ _INSTEAD = {
     "--method": "in Python, momentmix.paper.fit is Algorithm 5.1",
     "--order": "summarize --order, and fit the summary",
     "--refine": "summarize, and fit the summary: that is a fit from moments alone",
-    "--remedies": 'in Python, mm.fit(..., remedies="try") tries what the findings suggest',
     "--checkpoint": "summarize each file, and merge the summaries",
     "--rows": "predict --density writes the log-density of each row",
     "--before": "compare prints the changes",

@@ -14,7 +14,7 @@ from momentmix.cube.cube import SummaryCube
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.fitting.record import load_fit
-from momentmix.mixture.model_file import read_model
+from momentmix.mixture.model_file import VERSION
 from momentmix.mixture.parameter_table import joined_columns
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import MAGIC
@@ -80,7 +80,7 @@ def _model_facts(path: Path) -> dict[str, Any]:
     profile = mixture.profile() if record is None else record.profile(mixture)
     facts = {
         "kind": "model",
-        "version": int(read_model(path)["version"]),
+        "version": VERSION,
         "n_components": mixture.n_components,
         "weights": mixture.weights.tolist(),
         "profile": str(profile).split("\n"),
@@ -96,7 +96,6 @@ def _model_facts(path: Path) -> dict[str, Any]:
             "verdict": record.certificate.verdict,
             "answers": [f"{answer.question} {answer}" for answer in record.certificate.answers],
             "reasons": list(record.certificate.reasons),
-            "remedies": record.remedies_in_words,
             "groups": {
                 key: certificate[key] for key in ("reproducibility", "separation", "description")
             },

@@ -32,8 +32,8 @@ from momentmix.displays.style import (
     ink,
     mixture_of,
 )
+from momentmix.mixture.conditional import column_numbers
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.conditional import column_numbers
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.
 _MOST_FEATURES, _MOST_FEATURES_CROWDED = 6, 4

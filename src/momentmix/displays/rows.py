@@ -83,7 +83,7 @@ def _values(column: Column, part: Float) -> Float:
 
 def labels_of(mixture: Mixture, encoded: Encoded) -> NDArray[np.int64]:
     """Return the most probable component of each row; −1 for the background."""
-    labels = mixture.table_density().map_encoded(encoded, most_probable)
+    labels = mixture.row_density.map_encoded(encoded, most_probable)
     return np.where(labels == mixture.n_components, -1, labels)
 
 

@@ -12,8 +12,9 @@ from momentmix.arrays import is_tensor
 from momentmix.capacity import choose_order
 from momentmix.errors import CapacityError, InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.fitting.api import FitOptions, begin_fit
+from momentmix.fitting.api import begin_fit
 from momentmix.fitting.data import known_blocks
+from momentmix.fitting.options import FitOptions
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn

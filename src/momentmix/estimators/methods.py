@@ -248,7 +248,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each component, of shape (n_samples, n_components)."""
-        return self._mixture().responsibilities(self._rows_to_predict(X), **self._row_options())
+        return self._mixture().predict_proba(self._rows_to_predict(X), **self._row_options())
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of each row, of shape (n_samples,)."""

@@ -12,7 +12,8 @@ from sklearn.utils.validation import validate_data
 from momentmix.arrays import is_tensor, plain_array, to_numpy
 from momentmix.errors import InputError
 from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.fitting.api import FitOptions, begin_fit
+from momentmix.fitting.api import begin_fit
+from momentmix.fitting.options import FitOptions
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
-from functools import partial
+from dataclasses import replace
 from inspect import signature
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.findings.remedy import python_values
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
@@ -24,7 +22,7 @@ from momentmix.fitting.data import (
     table_of,
 )
 from momentmix.fitting.em.starts import Start
-from momentmix.fitting.remedies import dict_of, with_remedies
+from momentmix.fitting.options import Auto, FitOptions, Number
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
 from momentmix.fitting.robust.whole_numbers import with_counts
@@ -32,14 +30,10 @@ from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
-from momentmix.tables.opening import READ_ALL, Reading, path_list
-from momentmix.tables.schema import Schema
-from momentmix.tables.table_rows import Missing, TableRows
+from momentmix.tables.opening import path_list
+from momentmix.tables.table_rows import Missing
 from momentmix.tables.validation import ordered_weights
 from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
-
-Auto = Literal["auto"]
-Number = int | Literal["auto", "bic"]
 
 _INSTEAD = {
     "method": "momentmix.paper.fit is Algorithm 5.1 of the paper.",
@@ -49,26 +43,8 @@ _INSTEAD = {
     "tol": "max_passes bounds the passes.",
     "thorough": "Fit with several values of random_state.",
     "constraint": 'Use blocks="diag" or blocks="full".',
+    "remedies": "result.suggest(data) compares changes of a fit on held-out rows.",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitOptions:
-    """Keywords of `fit`; those that say how a table is read are one, `reading`."""
-
-    n_components: Number = "auto"
-    blocks: AskedBlocks = None
-    families: Families = None
-    missing: Missing = "error"
-    background: bool | Auto = "auto"
-    sample_weight: Any = None
-    max_components: int = 20
-    start: Any = None
-    max_passes: int = 100
-    random_state: int | np.random.Generator | None = None
-    n_threads: int | None = None
-    progress: Callable[[str], None] | bool | None = None
-    reading: Reading = field(default=READ_ALL)
 
 
 def fit(
@@ -92,7 +68,6 @@ def fit(
     delimiter: str | None = None,
     decimal: str = ".",
     header: bool | None = None,
-    remedies: Literal["try"] | None = None,
     **others: Any,
 ) -> FitResult:
     """Fit a mixture: numbers, yes/no answers, categories and counts, also with missing cells.
@@ -168,11 +143,6 @@ def fit(
         callable is called with the name of each stage as it begins, and there is no bar.
     columns, exclude, na_values, delimiter, decimal, header
         Which columns to take, and how text files are read, as for `open_rows`.
-    remedies : "try", optional
-        Where the fit did not pass, up to five changes that its findings suggest are fitted to a
-        sample of the rows and compared on rows that were left out; `FitResult.remedies` lists those
-        that help, with their calls. A summary has no rows to compare on, and rows on other machines
-        are not sampled: there is no list.
 
     Returns
     -------
@@ -181,30 +151,22 @@ def fit(
     Examples
     --------
     >>> import numpy as np
-    >>> from momentmix import DiagonalMixture
-    >>> truth = DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
+    >>> from momentmix import Mixture
+    >>> truth = Mixture.diagonal([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
     >>> rows, labels = truth.sample(2000, random_state=0)
     >>> result = fit(rows, 2, random_state=0)
     >>> result.mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
     True
     """
-    as_given = {"data", "sample_weight", "start"}
-    given = {name: x if name in as_given else python_values(x) for name, x in locals().items()}
+    given = {k: x for k, x in locals().items() if k not in ("data", "others")}
     for name in others:
         hint = _INSTEAD.get(name) or did_you_mean(name, signature(fit).parameters).strip()
         raise InputTypeError(f"fit has no keyword {name!r}. {hint}".rstrip())
     given["sample_weight"] = ordered_weights(sample_weight, data)
-    _check_used(_changed(given) | {"remedies": remedies}, data)
-    if remedies is not None:
-        own = partial(fit, progress=progress, n_threads=n_threads)
-        with step("Fitting", _asked(progress)):
-            return with_remedies(own, data, _changed(given), remedies)
-    names = {x.name for x in fields(FitOptions)} - {"reading"}
-    reading = Reading(**{x.name: given[x.name] for x in fields(Reading) if x.name in given})
-    chosen = FitOptions(**{name: given[name] for name in names}, reading=reading)
+    options = FitOptions.of(given)
+    _check_used(options.changed(), data)
     with step("Fitting", _asked(progress)):
-        result = begin_fit(data, chosen).finish()
-    return replace(result, options=_known(_changed(given), data))
+        return begin_fit(data, options).finish()
 
 
 def _check_used(options: dict[str, Any], data: Any) -> None:
@@ -220,30 +182,6 @@ def _check_used(options: dict[str, Any], data: Any) -> None:
     for name, why in unused.items():
         if options.get(name) is not None:
             raise InputError(f"{option(**{name: ...})} {why}.")
-
-
-def _changed(given: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of `fit` that are not its defaults, but for those of no matter."""
-    others = {"data", "remedies", "progress", "n_threads", "others"}
-    known = {k: x.default for k, x in signature(fit).parameters.items() if k not in others}
-    plain = str | int | float | None
-    return {
-        k: given[k] for k, x in known.items() if not (isinstance(given[k], plain) and given[k] == x)
-    }
-
-
-def _known(known: dict[str, Any], data: Any) -> dict[str, Any] | None:
-    """Return options of a fit, with those by which its rows were opened; None with arrays."""
-    if isinstance(data, TableRows):
-        if data.chosen and data.column_names is not None:
-            known["columns"] = list(data.column_names)
-        known |= {"missing": data.missing} if data.missing != "error" else {}
-    if isinstance(known.get("families"), Schema):
-        known["families"] = dict_of(known["families"])
-    if not isinstance(known.get("random_state", 0), int):
-        del known["random_state"]
-    is_plain = all(isinstance(x, str | int | float | list | tuple | dict) for x in known.values())
-    return known if is_plain else None
 
 
 def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
@@ -295,7 +233,10 @@ def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
                 blocks = [joinable if columns else list(range(table.data.n_features))]
             blocks = feature_blocks(blocks, table.schema, has_rows)
             begun = fit_robust(table, n_components, context, blocks)
-        return begun._replace(finish=_at_work(asked.progress)(begun.finish))
+        given, finish = asked.changed(data), _at_work(asked.progress)(begun.finish)
+        return BegunFit(
+            replace(begun.draft, options=given), lambda: replace(finish(), options=given)
+        )
 
 
 @contextmanager

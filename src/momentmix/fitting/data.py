@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -285,3 +285,17 @@ def summarized(
             n = rows.row_counts.sum()
             moments = replace(moments, n_rows=int(n), n_effective=float(n))
     return moments, summary
+
+
+# -- options ----------------------------------------------------------------------------------
+
+
+def families_of(schema: Schema) -> dict[str | int, Any]:
+    """Families of all columns, as `fit` takes them."""
+    names: Iterable[str | int] = schema.column_names or range(schema.n_columns)
+    return {name: _family(column) for name, column in zip(names, schema.columns, strict=True)}
+
+
+def _family(column: Column) -> Any:
+    has_levels = len(column.levels) > 2 or (column.levels and column.levels != (0, 1))
+    return list(column.levels) if has_levels else column.family_name

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.findings.remedy import FEWEST_ROWS, NOT_COMPARED, NOTHING_HELPS, TO_TRY, Remedy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.em.patterns import PatternLayout
@@ -134,11 +133,9 @@ class FitFacts:
         What n_components="auto" tried, by number of components; empty where a number was given.
     joined : tuple of JoinedColumns
         Columns that were joined, and why; empty for diagonal covariances.
-    remedies : sequence of Remedy or None
-        Other options that help, best first; None where none were tried.
     options : mapping or None
-        Keywords of `fit` that were given and differ from its defaults; None where they are not
-        known, or hold arrays.
+        Keywords of `fit` that were given and differ from its defaults, without arrays; None where
+        they are not known.
     """
 
     n_rows: int
@@ -153,18 +150,7 @@ class FitFacts:
     certificate: Certificate
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
-    remedies: Sequence[Remedy] | None = None
     options: Mapping[str, Any] | None = None
-
-    @property
-    def remedies_in_words(self) -> list[str]:
-        """A line for each remedy, that none helps, or how to try them; none if it passed."""
-        if self.certificate.passed:
-            return []
-        if self.remedies is None:
-            no_rows = self.refine == "none" or NOT_COMPARED in self.notes
-            return [] if no_rows or self.n_rows < FEWEST_ROWS else [TO_TRY]
-        return [f"{r}: {r.python}" for r in self.remedies] or [NOTHING_HELPS]
 
     @property
     def reproducibility(self) -> Float:

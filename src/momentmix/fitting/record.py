@@ -20,7 +20,6 @@ import numpy as np
 from momentmix import __version__
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
-from momentmix.findings.remedy import Remedy
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
@@ -44,12 +43,12 @@ from momentmix.json_fields import (
     texts,
 )
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.model_file import read_model, write_model
+from momentmix.mixture.model_file import load_model, save_model
 from momentmix.mixture.parameter_table import Intervals
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.wording import short_repr
 
-_VERSION = 7
+_VERSION = 8
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 
 
@@ -99,8 +98,8 @@ class FitRecord(FitFacts):
     def profile(self, mixture: Mixture, names: Sequence[str] | None = None) -> Profile:
         """Return the components of the mixture of this fit in words; see `FitResult.profile`."""
         return profile_of(
-            mixture, names, self.standard_errors, self.reproducibility, self.intervals,
-            self.separation,
+            mixture, names, self.n_rows, self.reproducibility,
+            self.intervals and self.intervals.weights, self.separation,
         )  # fmt: skip
 
     def to_dict(self) -> dict[str, Any]:
@@ -131,14 +130,7 @@ class FitRecord(FitFacts):
         if record.options is not None and isinstance(record.options.get("families"), dict):
             families = _by_column(record.options["families"], names)
             record = replace(record, options={**record.options, "families": families})
-        if record.remedies is None:
-            return record
-        found = [
-            replace(r, options={**r.options, "families": _by_column(r.options["families"], names)})
-            if isinstance(r.options.get("families"), dict) else r
-            for r in record.remedies
-        ]  # fmt: skip
-        return replace(record, remedies=tuple(found))
+        return record
 
 
 def _by_column(values: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
@@ -151,13 +143,12 @@ def _by_column(values: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any
 
 def save_fit(path: str | os.PathLike[str], mixture: Mixture, record: FitRecord) -> None:
     """Write a model file with the record of its fit in it, whole or not at all."""
-    write_model(path, {**mixture.to_dict(), "fit": record.to_dict()})
+    save_model(path, mixture, record.to_dict())
 
 
 def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
     """The mixture of a model file, and the record of its fit where the file holds one."""
-    mixture = Mixture.load(path)
-    document = read_model(path).get("fit")
+    mixture, document = load_model(path)
     if document is None:
         return mixture, None
     try:
@@ -198,16 +189,6 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "bic_gain": number(),
         "correlation": number(-1.0, 1.0),
     }
-    remedy = {
-        "change": text,
-        "options": map_of(plain_value),
-        "gain": number(),
-        "error": number(0.0),
-        "reproducibility": number(0.0, 1.0),
-        "before": number(0.0, 1.0),
-        "inputs": lambda value, place: tuple(texts(value or [], place)),
-        "others": lambda value, place: tuple(texts(value, place)),
-    }
     return Fields(
         _record,
         {
@@ -222,7 +203,6 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "notes": texts,
             "tried": list_of(Fields(_trial, trial)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
-            "remedies": optional(list_of(Fields(lambda values: Remedy(**values), remedy))),
             "options": optional(map_of(plain_value)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),

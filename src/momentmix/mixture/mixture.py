@@ -1,16 +1,14 @@
-"""The answer: a mixture by blocks of columns, Gaussian ones or those of other families.
+"""`Mixture`: the answer of a fit, a mixture whose columns form blocks of any families.
 
 | paper symbol | name here | shape |
 |---|---|---|
 | ω_i | ``weights`` | (n_components,) |
-| μ_i | ``means`` | (n_components, n_features) |
-| Σ_i | ``covariances`` | (n_components, n_features, n_features) |
-| diag Σ_i | ``variances`` | (n_components, n_features) |
-| (M_m)_{Ω_m} (high-tensor-moment) | ``moment_tensor(m)`` | (C(d, m),) |
-| (M_m)_{L_j} | ``squared_moments(j, m−2)`` | (C(d−1, m−2),) |
+| μ_i | ``means`` | (n_components, n_columns) |
+| Σ_i | ``covariances`` | (n_components, n_columns, n_columns) |
+| diag Σ_i | ``variances`` | (n_components, n_columns) |
 
-Differs from the paper: covariances within blocks of columns, columns of other families and missing
-cells; without them, nothing.
+Differs from the paper: covariances within blocks of columns, columns of other families, missing
+cells and a background.
 """
 
 from __future__ import annotations
@@ -18,31 +16,28 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from copy import copy
-from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Self
+from dataclasses import dataclass, fields, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
-from momentmix.errors import InputError, InputTypeError, ModelFileError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
-from momentmix.families.column import Level
+from momentmix.families.column import Column, Level
 from momentmix.html.notebook import Markup, box
-from momentmix.index_sets import sets_without
+from momentmix.lazy import lazy_property
+from momentmix.mixture.conditional import blocks_given, column_numbers
+from momentmix.mixture.density import log_sums, most_probable, posteriors
+from momentmix.mixture.gaussian import sample
 from momentmix.mixture.matching import in_same_columns, match_components
-from momentmix.mixture.model_file import (
-    blocks_in,
-    model_document,
-    read_model,
-    write_model,
-)
+from momentmix.mixture.model_file import load_model, model_contents, save_model
 from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters, checked_parameters, parameters_of_matrices
 from momentmix.mixture.profile import Profile, profile_of
-from momentmix.mixture.row_methods import RowMethods
+from momentmix.mixture.rows import RowDensity, checked_labels
 from momentmix.mixture.tables.block_features import (
     blocks_of,
     column_covariances,
@@ -54,28 +49,28 @@ from momentmix.mixture.tables.block_features import (
     selected,
     with_floor,
 )
-from momentmix.mixture.tables.conditional import blocks_given, column_numbers
-from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.tables.encoding import Encoded, Unseen
 from momentmix.tables.names import check_feature_names
-from momentmix.tables.schema import Schema
+from momentmix.tables.schema import Schema, plain_schema
 from momentmix.wording import cut, listed, no_group, percent, plural
 
 _MOST_WEIGHTS = 8  # in a repr
 
 
-class Mixture(RowMethods):
+@dataclass(frozen=True, init=False, eq=False, repr=False)
+class Mixture:
     """Mixture of Gaussians: blocks of columns are independent within each component.
 
-    The columns of one block may be correlated there. Mixtures do not change once they are made.
-    `Mixture.from_blocks` makes mixtures of other families and of columns with missing cells. They
-    have a `schema`, and rows are then tables: see `means` and `blocks` for their parameters.
+    The columns of one block may be correlated there. `Mixture.diagonal` takes variances in place
+    of covariances. `Mixture.from_blocks` makes mixtures of other families and of columns with
+    missing cells; their rows are tables, and `blocks` has their parameters.
 
     Parameters
     ----------
     weights : array of shape (n_components,)
         Non-negative, sum 1.
-    means : array of shape (n_components, n_features)
-    covariances : array of shape (n_components, n_features, n_features)
+    means : array of shape (n_components, n_columns)
+    covariances : array of shape (n_components, n_columns, n_columns)
         Symmetric, positive semidefinite, 0 between blocks. A density needs them positive definite.
     blocks : list of lists of int or str, optional
         Columns by number or name; those not named are blocks of their own. By default the blocks
@@ -86,10 +81,12 @@ class Mixture(RowMethods):
 
     Attributes
     ----------
-    means, variances : arrays of shape (n_components, n_features)
+    means, variances : arrays of shape (n_components, n_columns)
         Of the value of each column where it is seen: for yes/no answers the probability of the
         second level, for counts the rate, for categories NaN. NaN too where a component never sees
         the column. Of a column with a transform, those of log(y) or log(1 + y).
+    blocks : tuple of GaussianBlock and blocks of other families
+        Columns with their parameters, ordered by their first columns.
     schema : Schema or None
         The columns of the table and how they become features; None where the columns are numbers
         without missing cells.
@@ -111,11 +108,11 @@ class Mixture(RowMethods):
     [[1.6, 5.0]]
     """
 
-    weights: Float
-    means: Float
-    variances: Float
-    background: Mixture | None = None
-    _blocks: tuple[Block, ...]
+    parameters: Parameters
+    _schema: Schema
+    _blocks: tuple[Block, ...] | None  # None: those of the parameters
+    background: Mixture | None
+    background_weight: float
 
     def __init__(
         self,
@@ -127,17 +124,49 @@ class Mixture(RowMethods):
     ) -> None:
         names = None if feature_names is None else check_feature_names(feature_names)
         p = parameters_of_matrices(weights, means, covariances, blocks, names)
-        self._set(p, names)
+        self._keep(p, _plain_schema(p, names))
 
-    def _set(self, p: Parameters, feature_names: Sequence[str] | None) -> None:
-        """Keep checked parameters and names."""
-        names = feature_names
-        if names is not None:
-            names = check_feature_names(names, p.blocks.n_features)
-        self.__dict__.update(
-            weights=p.weights, means=p.means, variances=p.variances, feature_names=names,
-            parameters=p,
-        )  # fmt: skip
+    def _keep(
+        self,
+        parameters: Parameters,
+        schema: Schema,
+        blocks: tuple[Block, ...] | None = None,
+        background: Mixture | None = None,
+        background_weight: float = 0.0,
+    ) -> Mixture:
+        """Set the fields of a new mixture, and return it."""
+        object.__setattr__(self, "parameters", parameters)
+        object.__setattr__(self, "_schema", schema)
+        object.__setattr__(self, "_blocks", blocks)
+        object.__setattr__(self, "background", background)
+        object.__setattr__(self, "background_weight", float(background_weight))
+        return self
+
+    @classmethod
+    def diagonal(
+        cls,
+        weights: ArrayLike,
+        means: ArrayLike,
+        variances: ArrayLike,
+        feature_names: Sequence[str] | None = None,
+    ) -> Mixture:
+        """A mixture of Gaussians whose columns are independent within components.
+
+        Parameters
+        ----------
+        weights : array of shape (n_components,)
+        means, variances : arrays of shape (n_components, n_columns)
+            Variances are non-negative. A density needs them positive.
+        feature_names : sequence of str, optional
+
+        Examples
+        --------
+        >>> mixture = Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+        >>> mixture.predict([[-1.0], [3.0]]).tolist()
+        [0, 1]
+        """
+        p = checked_parameters(weights, means, variances)
+        return cls.__new__(cls)._keep(p, _plain_schema(p, feature_names))
 
     @classmethod
     def from_blocks(cls, weights: ArrayLike, blocks: Iterable[Block]) -> Mixture:
@@ -162,62 +191,78 @@ class Mixture(RowMethods):
         >>> mixture.predict({"age": [None, 70], "smokes": ["yes", None]}).tolist()
         [0, 1]
         """
-        shares = real_array("weights", weights, 1)
-        found = placed(blocks, len(shares))
-        return _of_blocks(shares, found, schema_of(found))
+        weights = real_array("weights", weights, 1)
+        blocks = placed(blocks, len(weights))
+        return mixture_of_blocks(weights, blocks, schema_of(blocks))
 
-    def _set_table(self, weights: Float, blocks: tuple[Block, ...], schema: Schema) -> None:
-        """Keep blocks of columns, and check the parameters of their features."""
-        p = parameters_of(weights, blocks, schema)
-        p = checked_parameters(
-            p.weights, p.means, p.variances, p.covariances, p.blocks, schema.feature_names
-        )
-        means, variances = column_means(blocks, schema.n_columns)
-        self.__dict__.update(
-            weights=p.weights, means=means, variances=variances, parameters=p,
-            feature_names=schema.column_names, schema=schema, _blocks=blocks,
-        )  # fmt: skip
-
-    def __setattr__(self, name: str, value: Any) -> NoReturn:
-        raise AttributeError(f"a mixture does not change: {name} cannot be set. Make a new one.")
+    # -- parameters ---------------------------------------------------------------------------
 
     @property
     def n_components(self) -> int:
         """Number of components r."""
-        return int(self.weights.shape[0])
-
-    @property
-    def n_features(self) -> int:
-        """Number of features d; of columns, where the mixture has a schema."""
-        return int(self.means.shape[1])
+        return self.parameters.n_components
 
     @property
     def n_columns(self) -> int:
-        """Number of columns; the same as `n_features`."""
-        return self.n_features
+        """Number of columns d; the same as `n_features`."""
+        return self._schema.n_columns
+
+    n_features = n_columns
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns with their names, families and levels."""
+        return self._schema.columns
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """Names of the columns, or None."""
+        return self._schema.column_names
+
+    @lazy_property
+    def schema(self) -> Schema | None:
+        """The schema of the table; None where the columns are numbers without missing cells."""
+        return None if self._schema.is_plain else self._schema
+
+    @lazy_property
+    def blocks(self) -> tuple[Block, ...]:
+        """The blocks with their parameters, ordered by their first columns."""
+        return self._blocks or blocks_of(self.parameters, self._schema)
+
+    @property
+    def weights(self) -> Float:
+        """Weights of the components, (n_components,)."""
+        return self.parameters.weights
+
+    @lazy_property
+    def _moments(self) -> tuple[Float, Float]:
+        p = self.parameters
+        return (p.means, p.variances) if self.schema is None else column_means(*self._by_column)
+
+    @property
+    def means(self) -> Float:
+        """Means of the columns within components, (n_components, n_columns)."""
+        return self._moments[0]
+
+    @property
+    def variances(self) -> Float:
+        """Variances of the columns within components, (n_components, n_columns)."""
+        return self._moments[1]
 
     @property
     def covariances(self) -> Float:
-        """Covariance matrices, of shape (n_components, n_features, n_features), made on demand.
+        """Covariance matrices, of shape (n_components, n_columns, n_columns), made on demand.
 
         NaN in the rows and columns of categories.
         """
-        if self.schema is None:
-            matrices = self.parameters.matrices
-        else:
-            matrices = column_covariances(self._blocks, self.n_columns)
+        is_plain = self.schema is None
+        matrices = self.parameters.matrices if is_plain else column_covariances(*self._by_column)
         matrices.setflags(write=False)
         return matrices
 
     @property
-    def blocks(self) -> tuple[Block, ...]:
-        """The blocks with their parameters, ordered by their first columns.
-
-        `GaussianBlock`, or the block of another family.
-        """
-        if self.schema is not None:
-            return self._blocks
-        return blocks_of(self.parameters, Schema(self.columns))
+    def _by_column(self) -> tuple[tuple[Block, ...], int]:
+        return self.blocks, self.n_columns
 
     def level_probabilities(self, column: int | str) -> dict[Level, Float]:
         """Probability of each level of a yes/no column or of categories, where it is seen.
@@ -241,15 +286,14 @@ class Mixture(RowMethods):
         """
         number = int(self._numbers([column])[0])
         block = next(block for block in self.blocks if number in block.columns)
-        if found := block.by_level:
-            return found
-        names = self.feature_names or range(self.n_columns)
-        pairs = zip(names, self.columns, strict=True)
-        others = ", ".join([ascii(name) for name, own in pairs if own.levels][:8])
-        raise InputError(
-            f"column {names[number]!a} is {block.family} and has no levels; "
-            + (f"those with levels are: {others}." if others else "no column has any.")
-        )
+        if not block.by_level:
+            names = self.feature_names or range(self.n_columns)
+            others = [ascii(names[j]) for j, c in enumerate(self.columns) if c.levels]
+            raise InputError(
+                f"column {names[number]!a} is {block.family} and has no levels; "
+                f"those with levels are: {', '.join(others[:8]) or 'none'}."
+            )
+        return block.by_level
 
     def to_frame(self) -> Any:
         """The parameters as a pandas frame: a row for each component, column and parameter.
@@ -271,10 +315,8 @@ class Mixture(RowMethods):
         """
         return ParameterTable(self).to_frame()
 
-    # -- derived mixtures ---------------------------------------------------------------------
-
     def profile(self, names: Sequence[str] | None = None) -> Profile:
-        """Return the differences of each component from the others, in words.
+        """The differences of each component from the others, in words.
 
         Parameters
         ----------
@@ -284,31 +326,121 @@ class Mixture(RowMethods):
         Examples
         --------
         >>> weights, means = [0.75, 0.25], [[126.0, 60.0], [109.0, 54.0]]
-        >>> mixture = DiagonalMixture(weights, means, [[9.0, 4.0]] * 2, ["flow", "temperature"])
+        >>> mixture = Mixture.diagonal(weights, means, [[9.0, 4.0]] * 2, ["flow", "temperature"])
         >>> print(mixture.profile())
         0  high flow: 75 % of rows; flow high (126 against 109), temperature high (60 against 54)
         1  low flow: 25 % of rows; flow low (109 against 126), temperature low (54 against 60)
         """
         return profile_of(self, names)
 
-    def select(self, columns: Sequence[int | str]) -> Mixture:
-        """The mixture of some of the columns, by number or name: their marginal law."""
-        numbers = self._numbers(columns)
-        part = _of_blocks(self.weights, selected(self.blocks, numbers), self._part(numbers))
-        if self.background is None:
-            return part
-        return part.with_background(
-            self.background.select(numbers.tolist()), self.background_weight
-        )
+    # -- rows ---------------------------------------------------------------------------------
 
-    def marginal(self, features: Sequence[int | str]) -> Mixture:
-        """The same as `select`."""
-        return self.select(features)
+    @lazy_property
+    def row_density(self) -> RowDensity:
+        """Densities of rows, which `log_prob` and `predict` reduce."""
+        return RowDensity(self._all_components, self._schema, self._n_groups)
+
+    @property
+    def _all_components(self) -> Parameters:
+        """The components of the groups, and after them those of the background."""
+        p, share = self.parameters, self.background_weight
+        if self.background is None:
+            return p
+        b = self.background.parameters
+        p, b = replace(p, weights=(1 - share) * p.weights), replace(b, weights=share * b.weights)
+        return Parameters.concatenate([p, b])
+
+    @property
+    def _n_groups(self) -> int | None:
+        """Number of groups, which is the label of a background; None where there is none."""
+        return None if self.background is None else self.n_components
+
+    @property
+    def has_density(self) -> bool:
+        """Whether the covariances of all components are positive definite."""
+        try:
+            return bool(self.row_density.density)
+        except InputError:
+            return False
+
+    def log_prob(self, rows: Any, *, unseen: Unseen = "error") -> Any:
+        """Log-density of each row, of shape (n_rows,).
+
+        Missing cells (NaN, None, masked) are left out of the density, which is then that of the
+        other columns: 0 where a row has none. In columns that had missing cells in the fit, the
+        probability of being seen is part of the density. So for `predict_proba` and `predict`.
+
+        Densities are those of the numbers as they are, also where a column has a transform.
+
+        Parameters
+        ----------
+        rows : array, data frame, Arrow table, list of rows, dict of columns, path, or query
+            The columns of frames, dicts and files are matched by name; files and queries are read
+            in blocks, as `open_rows` opens them, and other columns of theirs are left out. Tensors
+            of torch give a tensor, computed in float64 where they lie; NaN gives NaN there, unless
+            the mixture has a `schema`.
+        unseen : {"error", "missing"}, default="error"
+            What a level gets that no row of the fit had: an error, or its cell is left out of the
+            density, and nothing is concluded from it, whether or not the column has missing cells.
+        """
+        return self.row_density.map_rows(rows, log_sums, unseen)
+
+    def log_prob_of_features(self, features: Any, schema: Schema | None = None) -> Any:
+        """`log_prob` for rows that are features of a schema already, as a fit has them."""
+        encoded = Encoded(features, None)
+        if schema is not None and any(column.at_random for column in schema.columns):
+            encoded = schema.modeled_cells(features)
+        return self.row_density.map_encoded(encoded, log_sums)
+
+    def predict_proba(self, rows: Any, *, unseen: Unseen = "error") -> Any:
+        """Posterior probability of each component, of shape (n_rows, n_components).
+
+        They sum to 1, or to 1 − the probability of the background where the mixture has one.
+
+        Parameters
+        ----------
+        rows, unseen
+            As for `log_prob`. A row without any known cell has the weights of the components.
+        """
+        return self.row_density.map_rows(rows, posteriors, unseen)
+
+    def predict(self, rows: Any, *, unseen: Unseen = "error") -> Any:
+        """Most probable component of each row, of shape (n_rows,); −1: the background.
+
+        Parameters
+        ----------
+        rows, unseen
+            As for `log_prob`. Infinite numbers are an error.
+        """
+        labels = self.row_density.map_rows(rows, most_probable, unseen)
+        return checked_labels(labels, self._n_groups)
+
+    def sample(
+        self, n_rows: int, random_state: int | np.random.Generator | None = None
+    ) -> tuple[Any, NDArray[np.int64]]:
+        """Draw rows and the component of each, of shapes (n_rows, n_columns) and (n_rows,).
+
+        Rows of the background have label −1. Where the mixture has a `schema`, the rows are a dict
+        of columns by name, or an array where they have no names: levels as labels, NaN or None for
+        missing cells.
+        """
+        rows, labels = sample(self._all_components, n_rows, np.random.default_rng(random_state))
+        labels[labels >= self.n_components] = -1
+        return rows if self.schema is None else self.schema.decode(rows), labels
+
+    # -- derived mixtures ---------------------------------------------------------------------
+
+    def select(self, columns: Sequence[int | str]) -> Mixture:
+        """The mixture of some of the columns, by number or name: their marginal distribution."""
+        numbers = self._numbers(columns)
+        part = mixture_of_blocks(self.weights, selected(self.blocks, numbers), self._part(numbers))
+        background = self.background and self.background.select(numbers.tolist())
+        return part.with_background(background, self.background_weight)
 
     def condition(self, values: Mapping[int | str, Any]) -> Mixture:
         """The mixture of the other columns, given the values of some in one row.
 
-        A background takes no part: this is the law of the groups.
+        A background takes no part: this is the distribution of the groups.
 
         Parameters
         ----------
@@ -317,7 +449,7 @@ class Mixture(RowMethods):
             `schema`. A column with a missing value (None, NaN) is not known.
         """
         weights, blocks, others = blocks_given(self.without_background(), values)
-        return _of_blocks(weights, blocks, self._part(others))
+        return mixture_of_blocks(weights, blocks, self._part(others))
 
     def align(self, other: Mixture) -> Mixture:
         """The other mixture with its components in the order of those here that they match.
@@ -329,20 +461,18 @@ class Mixture(RowMethods):
         other = in_same_columns(self, other)
         order = match_components(self, other)
         blocks = tuple(block.chosen(order) for block in other.blocks)
-        found = _of_blocks(other.weights[order], blocks, Schema(other.columns))
-        return found.with_background(other.background, other.background_weight)
+        return other._of_same_columns(other.weights[order], blocks)
 
     def with_variance_floor(self, floor: ArrayLike) -> Mixture:
-        """The same mixture with every variance at least `floor` (a number or one per feature).
+        """The same mixture with every variance at least `floor` (a number or one per column).
 
         In a block of several columns no combination of them varies less than it would with
         independent columns of these variances; the floor must be positive there. Only Gaussian
         columns have variances of their own.
         """
-        found = _of_blocks(self.weights, with_floor(self.blocks, floor), Schema(self.columns))
-        return found.with_background(self.background, self.background_weight)
+        return self._of_same_columns(self.weights, with_floor(self.blocks, floor))
 
-    def with_background(self, background: Mixture | None, weight: float) -> Self:
+    def with_background(self, background: Mixture | None, weight: float) -> Mixture:
         """The same groups beside a background, which takes a share of the rows.
 
         Parameters
@@ -354,8 +484,8 @@ class Mixture(RowMethods):
 
         Examples
         --------
-        >>> groups = DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
-        >>> mixture = groups.with_background(DiagonalMixture([1.0], [[0.0]], [[400.0]]), 0.01)
+        >>> groups = Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+        >>> mixture = groups.with_background(Mixture.diagonal([1.0], [[0.0]], [[400.0]]), 0.01)
         >>> mixture.predict([[-1.0], [3.0], [50.0]]).tolist()
         [0, 1, -1]
         """
@@ -370,31 +500,36 @@ class Mixture(RowMethods):
                 "a background must have the columns and the blocks of the mixture, and no "
                 f"background of its own; got {background!r}."
             )
-        if self.schema is not None:  # one schema makes the features of both
-            background = _of_blocks(background.weights, background.blocks, self.schema)
-        twin = copy(self)
-        twin.__dict__.update(background=background, background_weight=float(weight))
-        return twin
+        # One schema makes the features of both.
+        background = mixture_of_blocks(background.weights, background.blocks, self._schema)
+        new = Mixture.__new__(Mixture)
+        return new._keep(self.parameters, self._schema, self._blocks, background, weight)
 
-    def with_feature_names(self, feature_names: Sequence[str] | None) -> Self:
+    def without_background(self) -> Mixture:
+        """The groups alone: the same mixture without its background."""
+        if self.background is None:
+            return self
+        return Mixture.__new__(Mixture)._keep(self.parameters, self._schema, self._blocks)
+
+    def with_feature_names(self, feature_names: Sequence[str] | None) -> Mixture:
         """The same mixture with other names of its columns, or none."""
         names = feature_names
         if names is not None:
-            names = check_feature_names(names, self.n_features)
-        twin = copy(self)
-        twin.__dict__["feature_names"] = names
-        if self.schema is not None:
-            blocks = tuple(
-                block.at(block.columns, names and tuple(names[j] for j in block.columns))
-                for block in self._blocks
-            )
-            twin.__dict__.update(schema=renamed(self.schema, names), _blocks=blocks)
-        if self.background is not None:
-            twin.__dict__["background"] = self.background.with_feature_names(names)
-        return twin
+            names = check_feature_names(names, self.n_columns)
+        blocks = tuple(
+            block.at(block.columns, names and tuple(names[j] for j in block.columns))
+            for block in self.blocks
+        )
+        mixture = mixture_of_blocks(self.weights, blocks, renamed(self._schema, names))
+        return mixture.with_background(self.background, self.background_weight)
+
+    def _of_same_columns(self, weights: Float, blocks: tuple[Block, ...]) -> Mixture:
+        """A mixture of other blocks of these columns, beside the same background."""
+        mixture = mixture_of_blocks(weights, blocks, self._schema)
+        return mixture.with_background(self.background, self.background_weight)
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:
-        return column_numbers(columns, self.n_features, self.feature_names)
+        return column_numbers(columns, self.n_columns, self.feature_names)
 
     def _part(self, numbers: Int) -> Schema:
         """The schema of some columns."""
@@ -404,134 +539,62 @@ class Mixture(RowMethods):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the mixture as readable JSON, whole or not at all; `load` gives the same bits."""
-        write_model(path, self.to_dict())
+        save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON, as docs/model-file.md describes them."""
-        return model_document(self)
+        return model_contents(self)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a mixture written by `save`; refuses anything that is not one.
+    def load(cls, path: str | os.PathLike[str]) -> Mixture:
+        """Read a mixture written by `save`; refuses anything that is not one."""
+        return load_model(path)[0]
 
-        A mixture without joined columns is a `DiagonalMixture`.
-        """
-        contents = read_model(path)
-        try:
-            schema = contents["schema"]
-            mixture = _mixture_in(contents, schema)
-            if "background" in contents:
-                own = contents["background"]
-                mixture = mixture.with_background(_mixture_in(own, schema), own["weight"])
-        except (TypeError, ValueError) as error:
-            raise ModelFileError(f"{path} does not hold a mixture: {str(error)[:400]}") from error
-        if not isinstance(mixture, cls):
-            what = "whose columns are correlated within components"
-            if mixture.schema is not None:
-                what = "of other families or with missing cells"
-            raise ModelFileError(
-                f"{path} holds a mixture {what}, not a DiagonalMixture. Use Mixture.load."
-            )
-        return mixture
+    def __getstate__(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # without caches
 
     def __repr__(self) -> str:
         r, d = self.n_components, self.n_columns
         shares = listed([percent(weight) for weight in self.weights], _MOST_WEIGHTS)
         columns = f"{d} column{plural(d)}"
         if self.schema is not None:
-            counts = Counter(column.family for column in self.schema.columns)
+            counts = Counter(column.family for column in self.columns)
             columns += ": " + ", ".join(f"{n} {family}" for family, n in counts.items())
         elif self.parameters.blocks.joined:
             columns += f", joined {cut(str(self.parameters.blocks.joined), 200)}"
         if self.background is not None:
             shares += f"; {no_group(self.background_weight)}"
-        return f"{type(self).__name__}({r} component{plural(r)}: {shares}; {columns})"
+        return f"Mixture({r} component{plural(r)}: {shares}; {columns})"
 
     def _repr_html_(self) -> str:
         return box(repr(self), Markup(self.profile()._repr_html_()))
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class DiagonalMixture(Mixture):
-    """Mixture of Gaussians whose covariances are diagonal.
-
-    Parameters
-    ----------
-    weights : array of shape (n_components,)
-        Non-negative, sum 1.
-    means : array of shape (n_components, n_features)
-    variances : array of shape (n_components, n_features)
-        Non-negative. A density needs them positive.
-    feature_names : sequence of str, optional
-        Data frames are matched by name: their columns may stand in another order, but not have
-        other names. Plain arrays go by position.
-
-    Examples
-    --------
-    >>> mixture = DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
-    >>> mixture.predict([[-1.0], [3.0]]).tolist()
-    [0, 1]
-    """
-
-    weights: Float
-    means: Float
-    variances: Float
-    feature_names: tuple[str, ...] | None = None
-
-    def __post_init__(self) -> None:
-        self._set(checked_parameters(self.weights, self.means, self.variances), self.feature_names)
-
-    def with_variance_floor(self, floor: ArrayLike) -> DiagonalMixture:
-        """The same mixture with every variance at least `floor` (a number or one per feature)."""
-        found = replace(self, variances=np.maximum(self.variances, floor))
-        return found.with_background(self.background, self.background_weight)
-
-    # -- exact moments ------------------------------------------------------------------------
-
-    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
-        """Exact moments with distinct indices: Σ_i ω_i μ_i^{⊗m} on Ω_m (high-tensor-moment)."""
-        # (C(d, m),)  incomplete_tensor, high-tensor-moment
-        return IncompleteSymmetricTensor.from_factors(self.means, order, self.weights)
-
-    def squared_moments(self, feature: int, order: int) -> Float:
-        """Exact E[y_j² y_I] for all I of `order` features other than j, in colex order."""
-        sets = sets_without(self.n_features, order, feature)
-        products = self.means[:, sets].prod(axis=2)  # (r, C(d−1, order))
-        second = self.weights * (self.means[:, feature] ** 2 + self.variances[:, feature])
-        return np.asarray(second @ products)  # (C(d−1, order),)  moment-structure
-
-
-def mixture_from(
+def mixture_of_parameters(
     parameters: Parameters,
     feature_names: Sequence[str] | None = None,
     schema: Schema | None = None,
 ) -> Mixture:
-    """A mixture of parameters of features: a `DiagonalMixture` where no columns are joined."""
+    """A mixture of parameters of features."""
     p = parameters
     if schema is not None:
-        if feature_names is not None:
-            schema = renamed(schema, check_feature_names(feature_names, schema.n_columns))
-        return _of_blocks(p.weights, blocks_of(p, schema), schema.modeled())
-    if p.blocks.is_diagonal:
-        names = None if feature_names is None else tuple(feature_names)
-        return DiagonalMixture(p.weights, p.means, p.variances, names)
-    checked = checked_parameters(
-        p.weights, p.means, p.variances, p.covariances, p.blocks, feature_names
+        return mixture_of_blocks(p.weights, blocks_of(p, schema), schema.modeled())
+    return Mixture.__new__(Mixture)._keep(
+        _checked(p, feature_names), _plain_schema(p, feature_names)
     )
-    mixture = Mixture.__new__(Mixture)
-    mixture._set(checked, feature_names)
-    return mixture
 
 
-def _mixture_in(contents: dict[str, Any], schema: Schema) -> Mixture:
-    """The mixture in the contents of a model file, without its background."""
-    return _of_blocks(contents["weights"], blocks_in(contents, schema), schema)
+def mixture_of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:
+    """A mixture of blocks that have been `placed`, with the columns of a schema."""
+    p = _checked(parameters_of(weights, blocks, schema), schema.feature_names)
+    own = None if schema.is_plain else blocks
+    return Mixture.__new__(Mixture)._keep(p, schema, own)
 
 
-def _of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:
-    """A mixture of blocks that have been checked; plain where the features are the columns."""
-    if schema.is_plain:
-        return mixture_from(parameters_of(weights, blocks, schema), schema.column_names)
-    mixture = Mixture.__new__(Mixture)
-    mixture._set_table(weights, blocks, schema)
-    return mixture
+def _checked(p: Parameters, names: Sequence[str] | None) -> Parameters:
+    return checked_parameters(p.weights, p.means, p.variances, p.covariances, p.blocks, names)
+
+
+def _plain_schema(p: Parameters, names: Sequence[str] | None) -> Schema:
+    d = p.blocks.n_features
+    return plain_schema(d, None if names is None else check_feature_names(names, d))

@@ -13,12 +13,10 @@ import os
 import stat
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
-from momentmix.families.block import NEVER_SEEN, Block
+from momentmix.families.block import Block
 from momentmix.families.family import FAMILIES, named
 from momentmix.json_fields import (
     Decoder,
@@ -40,30 +38,32 @@ from momentmix.tables.schema import Schema
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
-_FORMAT, _VERSION = "momentmix.Mixture", 4
+FORMAT, VERSION = "momentmix.Mixture", 4
 _LARGEST = 1 << 30  # bytes; more than any model that was fitted has, and still fits in memory
 _LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to it
-_HEAD: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
+# The first bytes of files that are taken for models, and what they are.
+_OTHERS = {
+    b"": "empty",
+    b"\x89MMS": "a moment summary: use MomentSummary.load, or fit it first",
+    b"\x80": "a pickle, which momentmix never loads",
+    b"PK": "a zip archive, which momentmix never loads",
+}
 
 
 # -- writing ------------------------------------------------------------------------------------
 
 
-def model_document(mixture: Mixture) -> dict[str, Any]:
+def model_contents(mixture: Mixture) -> dict[str, Any]:
     """A mixture as plain values, null where never seen."""
-    schema = {"schema": Schema(mixture.columns).to_dict()}
-    document = {"weights": mixture.weights.tolist(), **schema, "blocks": _blocks_of(mixture)}
+    contents = {"schema": Schema(mixture.columns).to_dict(), **_parameters_of(mixture)}
     if mixture.background is not None:
-        document["background"] = {
-            "weight": mixture.background_weight,
-            "weights": mixture.background.weights.tolist(),
-            "blocks": _blocks_of(mixture.background),
-        }
-    return document
+        own = _parameters_of(mixture.background)
+        contents["background"] = {"weight": mixture.background_weight, **own}
+    return contents
 
 
-def _blocks_of(mixture: Mixture) -> list[dict[str, Any]]:
-    return [
+def _parameters_of(mixture: Mixture) -> dict[str, Any]:
+    blocks = [
         {
             "columns": list(block.columns),
             "family": block.family,
@@ -71,52 +71,66 @@ def _blocks_of(mixture: Mixture) -> list[dict[str, Any]]:
         }
         for block in mixture.blocks
     ]
+    return {"weights": mixture.weights.tolist(), "blocks": blocks}
 
 
-def write_model(path: str | os.PathLike[str], contents: dict[str, Any]) -> None:
-    """Replace the file as a whole; floats are written so that the same bits are read back."""
-    document = {"format": _FORMAT, "version": _VERSION, **contents}
+def save_model(
+    path: str | os.PathLike[str], mixture: Mixture, fit: dict[str, Any] | None = None
+) -> None:
+    """Replace the file as a whole; floats are written so that the same bits are read back.
+
+    `fit` is the record of the fit.
+    """
+    document = {"format": FORMAT, "version": VERSION, **model_contents(mixture)}
+    if fit is not None:
+        document["fit"] = fit
     document["sha256"] = _checksum(document)
-    text = json.dumps(document, indent=1, allow_nan=False) + "\n"
-    atomic_write(path, text.encode("ascii"))
+    atomic_write(path, (json.dumps(document, indent=1, allow_nan=False) + "\n").encode("ascii"))
 
 
 def _checksum(document: dict[str, Any]) -> str:
     """SHA-256 of the document as compact JSON with sorted keys, all numbers as doubles."""
     rest = {key: value for key, value in document.items() if key != "sha256"}
     doubles = json.loads(json.dumps(rest), parse_int=float)
-    return hashlib.sha256(
-        json.dumps(doubles, sort_keys=True, separators=(",", ":")).encode()
-    ).hexdigest()
+    compact = json.dumps(doubles, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(compact.encode()).hexdigest()
 
 
 # -- reading ------------------------------------------------------------------------------------
 
 
-def read_model(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The contents of a model file of the right format, version and types; numbers as arrays."""
+def load_model(path: str | os.PathLike[str]) -> tuple[Mixture, dict[str, Any] | None]:
+    """The mixture in a file of the right format, version and types, and the record of its fit."""
+    from momentmix.mixture.mixture import mixture_of_blocks
+
     document = _parsed(path)
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise ModelFileError(
-            f'{path} is not a momentmix model of this version: no "format": "{_FORMAT}" in it.'
+            f'{path} is not a momentmix model of this version: no "format": "{FORMAT}" in it.'
         )
     try:
-        check_version(document, str(path), _VERSION)
+        check_version(document, str(path), VERSION)
     except ValueError as error:
         raise ModelFileError(f"{error}. Fit again, or use the release that wrote it.") from None
     try:
-        contents: dict[str, Any] = _CONTENTS(document, "")
-    except ValueError as error:
+        contents = _CONTENTS(document, "")
+        schema, background = contents["schema"], contents.get("background")
+        parts = [contents] if background is None else [contents, background]
+        mixtures = [mixture_of_blocks(p["weights"], _blocks_in(p, schema), schema) for p in parts]
+    except (TypeError, ValueError) as error:
         raise ModelFileError(
-            f"{path} does not hold a mixture: {str(error).rstrip('.')}. Use the release that wrote "
-            "it, register its families first, or restore it from a copy."
+            f"{path} does not hold a mixture: {str(error)[:400].rstrip('.')}. Use the release that "
+            "wrote it, register its families first, or restore it from a copy."
         ) from None
-    if "sha256" in contents and contents["sha256"] != _checksum(document):
+    if contents.get("sha256", _checksum(document)) != _checksum(document):
         raise ModelFileError(
             f"{path}: the checksum does not match: the numbers were changed or damaged. Restore it "
             'from a copy; if you edited it on purpose, remove the line "sha256".'
         )
-    return contents
+    mixture = mixtures[0]
+    if background is not None:
+        mixture = mixture.with_background(mixtures[1], background["weight"])
+    return mixture, contents.get("fit")
 
 
 def _parsed(path: str | os.PathLike[str]) -> Any:
@@ -133,18 +147,9 @@ def _parsed(path: str | os.PathLike[str]) -> Any:
         )
     with open(path, "rb") as file:
         data = file.read()
-    if data[:4] == b"\x89MMS":
-        raise ModelFileError(
-            f"{path} is not a momentmix model but a moment summary: use MomentSummary.load, or fit "
-            "it first."
-        )
-    if data[:1] == b"\x80" or data[:2] == b"PK":
-        raise ModelFileError(
-            f"{path} is not a momentmix model but a pickle or zip archive, which momentmix never "
-            "loads."
-        )
-    if not data:
-        raise ModelFileError(f"{path} is not a momentmix model: it is empty.")
+    for start, kind in _OTHERS.items():
+        if data.startswith(start) if start else not data:
+            raise ModelFileError(f"{path} is not a momentmix model: it is {kind}.")
     try:
         return parse_strict(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
@@ -173,30 +178,24 @@ def _schema(value: Any, place: str) -> Schema:
     return schema
 
 
-def _family_block(value: Any, place: str) -> dict[str, Any]:
+def _family_block(value: Any, place: str) -> Any:
     family = value.get("family") if isinstance(value, dict) else None
     if not isinstance(family, str) or family not in FAMILIES:
-        known = ", ".join(repr(name) for name, own in FAMILIES.items() if not own.transform)
-        raise ValueError(f"{place} must hold objects whose family is one of {known}")
-    numbers: dict[str, Decoder] = {
-        key: array(*(None,) * n_axes, nulls=True)
-        for key, n_axes in FAMILIES[family].parameters.items()
-    }
-    found: dict[str, Any] = Fields(dict, {**_HEAD, **numbers, "seen": optional(_seen)})(
-        value, place
-    )
-    return found
+        names = ", ".join(repr(name) for name, own in FAMILIES.items() if not own.transform)
+        raise ValueError(f"{place} must hold objects whose family is one of {names}")
+    fields: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
+    for key, n_axes in FAMILIES[family].parameters.items():
+        fields[key] = array(*(None,) * n_axes, nulls=True)
+    return Fields(dict, {**fields, "seen": optional(_seen)})(value, place)
 
 
 def _seen(value: Any, place: str) -> Float:
     """Probabilities of being seen: a list, or of joined columns a list of lists."""
     is_wide = isinstance(value, list) and bool(value) and isinstance(value[0], list)
-    found: Float = array(*(None,) * (1 + is_wide))(value, place)
-    return found
+    return array(*(None,) * (1 + is_wide))(value, place)  # type: ignore[no-any-return]
 
 
 _PARAMETERS: dict[str, Decoder] = {"weights": array(None), "blocks": list_of(_family_block)}
-_BACKGROUND = Fields(dict, {"weight": number(0, 1), **_PARAMETERS})
 _CONTENTS = Fields(
     dict,
     {
@@ -204,7 +203,7 @@ _CONTENTS = Fields(
         "version": _anything,
         "schema": _schema,
         **_PARAMETERS,
-        "background": _BACKGROUND,
+        "background": Fields(dict, {"weight": number(0, 1), **_PARAMETERS}),
         "fit": _record,
         "sha256": _anything,
     },
@@ -212,26 +211,21 @@ _CONTENTS = Fields(
 )
 
 
-def blocks_in(contents: dict[str, Any], schema: Schema) -> tuple[Block, ...]:
+def _blocks_in(parameters: dict[str, Any], schema: Schema) -> tuple[Block, ...]:
     """The blocks of a mixture, checked against its schema; ValueError if they are none."""
-    names, found = schema.column_names, []
-    for values in contents["blocks"]:
-        columns, model = tuple(values["columns"]), named(values["family"])
-        own = [schema.columns[j] for j in columns if j < schema.n_columns]
-        if len(own) < len(columns) or {column.family for column in own} != {model.name}:
-            raise ValueError(f"columns {list(columns)[:8]} are not all {model.name} in the schema")
-        block = model.read_block(values, own)
-        found.append(block.at(columns, names and tuple(names[j] for j in columns)))
-    blocks = placed(found, len(contents["weights"]))
-    if [block.columns for block in blocks] != [block.columns for block in found]:
-        raise ValueError("blocks and their columns must be in ascending order")
-    for values in contents["blocks"]:
-        seen, keys = values["seen"], FAMILIES[values["family"]].parameters
-        if seen is not None and not all(np.isnan(values[k][seen < NEVER_SEEN]).all() for k in keys):
-            raise ValueError("numbers must be null where a component never sees the column")
-    has_missing = [
-        [column.has_missing for column in s.columns] for s in (schema, schema_of(blocks))
-    ]
-    if has_missing[0] != has_missing[1]:
+    names, blocks = schema.column_names, []
+    for values in parameters["blocks"]:
+        numbers, family = tuple(values["columns"]), named(values["family"])
+        columns = [schema.columns[j] for j in numbers if j < schema.n_columns]
+        if len(columns) < len(numbers) or {column.family for column in columns} != {family.name}:
+            raise ValueError(f"columns {list(numbers)[:8]} are not all {family.name} in the schema")
+        block = family.read_block(values, columns)
+        blocks.append(block.at(numbers, names and tuple(names[j] for j in numbers)))
+    if any(list(block.columns) != sorted(block.columns) for block in blocks):
+        raise ValueError("columns of a block must be in ascending order")
+    checked = placed(blocks, len(parameters["weights"]))
+    if [c.has_missing for c in schema_of(checked).columns] != [
+        c.has_missing for c in schema.columns
+    ]:
         raise ValueError("blocks must have all columns, and seen as the schema has missing cells")
-    return blocks
+    return checked

@@ -349,7 +349,7 @@ def parameters_of_matrices(
     if matrices.shape != (r, d, d):
         raise InputError(
             f"covariances must have shape ({r}, {d}, {d}), a matrix for each of the means; got "
-            f"{matrices.shape}. DiagonalMixture takes variances of shape ({r}, {d})."
+            f"{matrices.shape}. Mixture.diagonal takes variances of shape ({r}, {d})."
         )
     _check_symmetric(matrices)
     blocks = _shown_by_zeros(matrices) if groups is None else blocks_from(groups, d, names)

@@ -7,7 +7,6 @@ components by `profile_of`, from the mixture alone: the same model has the same 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isnan, nan
@@ -18,27 +17,15 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import InputError, printable
 from momentmix.html.notebook import bar, chip, plain_table
-from momentmix.mixture.parameter_table import (
-    ColumnValues,
-    Intervals,
-)
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP
-from momentmix.mixture.traits.columns import traits_of
-from momentmix.mixture.traits.trait import Trait
-from momentmix.wording import (
-    cut_lines,
-    cut_middle,
-    no_group,
-    percent,
-    whole_percent,
-)
+from momentmix.mixture.traits import Trait, traits_of
+from momentmix.wording import cut_lines, cut_middle, no_group, percent, whole_percent
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 NEVER_SEEN = "never seen"
-_MOST_SAID = 3  # traits in the sentence on a component
-_MOST_IN_NAME = 3  # traits in its name
+_MOST_SAID = 3  # traits in the sentence on a component, and in its name
 _MOST_ROWS = 0.5  # of a component that must have a trait in its name
 _ENOUGH = 0.9  # share of rows that the only trait in a name sorts rightly
 _LETTERS = 48  # of a sentence that is a name
@@ -106,8 +93,7 @@ class ComponentProfile:
         """
         if isnan(self.low) or self.share >= 1:
             return ""
-        low, high = percent(self.low), percent(self.high)
-        return f"{low.removesuffix(' %')} to {high}"
+        return f"{percent(self.low).removesuffix(' %')} to {percent(self.high)}"
 
     @property
     def neighbor(self) -> str:
@@ -130,9 +116,8 @@ class ComponentProfile:
     def __str__(self) -> str:
         interval = f" ({self.interval})" if self.interval else ""
         facts = f", {self.facts}" if self.facts else ""
-        return f"{percent(self.share)} of rows{interval}{facts}" + (
-            f"; {self.text}" if self.text else ""
-        )
+        text = f"; {self.text}" if self.text else ""
+        return f"{percent(self.share)} of rows{interval}{facts}{text}"
 
 
 class Profile(tuple[ComponentProfile, ...]):
@@ -152,14 +137,14 @@ class Profile(tuple[ComponentProfile, ...]):
         """The traits as a pandas frame: component, name, share, reproducibility, column, …."""
         import pandas as pd
 
-        own = ("component", "name", "share", "low", "high", "reproducibility", "nearest", "apart")
+        heads = ("component", "name", "share", "low", "high", "reproducibility", "nearest", "apart")
         keys = ("column", "what", "level", "value", "others", "sorted_rightly", "true", "sentence")
         rows = [
-            (*(getattr(c, key) for key in own), *(getattr(trait, key) for key in keys))
+            [getattr(c, key) for key in heads] + [getattr(trait, key) for key in keys]
             for c in self
             for trait in c.traits
         ]
-        return pd.DataFrame(rows, columns=[*own, *keys])
+        return pd.DataFrame(rows, columns=[*heads, *keys])
 
     def __str__(self) -> str:
         width = len(str(len(self) - 1))
@@ -185,31 +170,41 @@ class Profile(tuple[ComponentProfile, ...]):
 def profile_of(
     mixture: Mixture,
     names: Sequence[str] | None = None,
-    errors: ColumnValues | None = None,
+    n_rows: float | None = None,
     reproducibility: Float | None = None,
-    intervals: Intervals | None = None,
+    weights: tuple[Float, Float] | None = None,
     separation: Float | None = None,
 ) -> Profile:
     """The components of a mixture in words, with names made of their traits by default.
 
-    Differences of less than two standard errors are left out, unless the name is made of them:
-    names do not depend on errors, so that a component has the same one where they are not known.
+    `weights` are the ends of the intervals of the weights. Differences that chance explains, in
+    the `n_rows` that made the mixture, are left out, unless the name is made of them: names do not
+    depend on rows.
     """
-    r, made = mixture.n_components, traits_of(mixture, errors)
-    given, in_names = _names_of([[trait for trait, _ in own] for own in made])
-    if names is not None:
-        given = _checked(names, r)
-    again = np.full(r, nan) if reproducibility is None else reproducibility
-    low, high = (np.full(r, nan),) * 2 if intervals is None else intervals.weights
+    r, traits, unknown = (
+        mixture.n_components,
+        traits_of(mixture),
+        np.full(mixture.n_components, nan),
+    )
+    made, in_names = _names_of(traits)
+    given = made if names is None else _checked(names, r)
+    again = unknown if reproducibility is None else reproducibility
+    low, high = (unknown, unknown) if weights is None else weights
     depths = np.full((r, r), nan) if separation is None else separation
     components = []
-    for i, name in enumerate(given):
-        traits = tuple(x for x, is_sure in made[i] if is_sure or x.short in in_names[i])
-        facts = (float(x[i]) for x in (again, low, high))
-        near = () if np.isnan(depths[i]).all() else (int(np.nanargmin(depths[i])),)
-        others = ((k, given[k], float(depths[i, k])) for k in near)
-        own = i, name, float(mixture.weights[i]), traits, *facts, *next(others, ())
-        components.append(ComponentProfile(*own))
+    for i, (name, share) in enumerate(zip(given, mixture.weights.tolist(), strict=True)):
+        kept = tuple(
+            trait
+            for trait in traits[i]
+            if n_rows is None or trait.short in in_names[i] or trait.is_sure(n_rows, share)
+        )
+        nearest, facts = None, (float(x[i]) for x in (again, low, high))
+        if not np.isnan(depths[i]).all():
+            nearest = int(np.nanargmin(depths[i]))
+        neighbor = (None, None, nan)
+        if nearest is not None:
+            neighbor = (nearest, given[nearest], float(depths[i, nearest]))
+        components.append(ComponentProfile(i, name, share, kept, *facts, *neighbor))
     profile = Profile(components)
     profile.background_weight = mixture.background_weight
     return profile
@@ -228,40 +223,32 @@ def _checked(names: Sequence[str], n_components: int) -> list[str]:
     return [printable(name) for name in names]
 
 
-def _names_of(traits: Sequence[Sequence[Trait]]) -> tuple[list[str], list[frozenset[str]]]:
+def _names_of(traits: Sequence[Sequence[Trait]]) -> tuple[list[str], list[list[str]]]:
     """Short names of the components, all different, and the traits that they are made of.
 
     As few traits as tell them apart, of those that most rows of the component have; further ones
     are those that the others have least.
     """
     if len(traits) == 1:
-        return ["all rows"], [frozenset()]
-    traits = [[t for t in own if t.true >= _MOST_ROWS] or own[:1] for own in traits]
-    shorts = [[trait.short for trait in own] for own in traits]
-    chosen = [frozenset(own[:1]) for own in shorts]
-    for _ in range(1, _MOST_IN_NAME):
-        found = list(chosen)
-        for i, own in enumerate(shorts):
-            alike = [k for k, other in enumerate(chosen) if k != i and other == chosen[i]]
-            left = [short for short in own if short not in chosen[i]]
-            if alike and left:  # what most of them have not
-                has = [sum(short in shorts[k] for k in alike) for short in left]
-                found[i] = chosen[i] | {left[int(np.argmin(has))]}
-        chosen = found
-    for i, sorts in enumerate(traits):
-        if sorts and len(chosen[i]) == 1 and sorts[0].sorted_rightly < _ENOUGH:
-            longer = (chosen[i] | {short} for short in shorts[i] if short not in chosen[i])
-            chosen[i] = next((found for found in longer if found not in chosen), chosen[i])
-    names = [
-        ", ".join(short for short in own if short in kept) or "typical"
-        for own, kept in zip(shorts, chosen, strict=True)
-    ]
-    common = Counter(names)
-    for i, sorts in enumerate(traits):
-        if common[names[i]] > 1 and sorts:
-            names[i] = cut_middle(sorts[0].sentence, _LETTERS)
-    given: list[str] = []
-    for name in names:
-        numbered = (f"{name} ({number})" for number in range(2, len(names) + 2))
-        given.append(next(found for found in (name, *numbered) if found not in given))
-    return given, chosen
+        return ["all rows"], [[]]
+    shorts, chosen = [], []
+    for row in traits:
+        row = [trait for trait in row if trait.true >= _MOST_ROWS] or row[:1]
+        shorts.append([trait.short for trait in row])
+        is_enough = not row or row[0].sorted_rightly >= _ENOUGH
+        chosen.append(shorts[-1][: 1 if is_enough else 2])
+    for _ in range(1, _MOST_SAID):
+        before = [set(own) for own in chosen]
+        for i, own in enumerate(chosen):
+            alike = [k for k in range(len(traits)) if k != i and before[k] == before[i]]
+            left = [short for short in shorts[i] if short not in own]
+            if alike and left and len(own) < _MOST_SAID:
+                own.append(min(left, key=lambda short: sum(short in shorts[k] for k in alike)))
+    names: list[str] = []
+    for row, own in zip(traits, chosen, strict=True):
+        name = ", ".join(own) or "typical"
+        if name in names and row:
+            name = cut_middle(row[0].sentence, _LETTERS)
+        numbered = (f"{name} ({number})" for number in range(2, len(traits) + 2))
+        names.append(next(found for found in (name, *numbered) if found not in names))
+    return names, chosen

@@ -36,7 +36,6 @@ _CURES = {
     "SummaryCube": "Take all its groups, cube.total(), or some: cube.where(region='EU').total().",
     "FitResult": _MODEL,
     "Mixture": _MODEL,
-    "DiagonalMixture": _MODEL,
 }
 
 

@@ -79,9 +79,9 @@ def track(
     >>> import momentmix as mm
     >>> means, variances = [[-3.0, 0.0], [3.0, 1.0]], [[1.0, 1.0], [1.0, 1.0]]
     >>> def week(number):
-    ...     mixture = mm.DiagonalMixture([0.9 - number / 10, 0.1 + number / 10], means, variances)
+    ...     mixture = mm.Mixture.diagonal([0.9 - number / 10, 0.1 + number / 10], means, variances)
     ...     return mm.summarize(mixture.sample(2000, random_state=number)[0])
-    >>> model = mm.DiagonalMixture([0.5, 0.5], means, variances)
+    >>> model = mm.Mixture.diagonal([0.5, 0.5], means, variances)
     >>> tracking = mm.track(model, {number: week(number) for number in range(5)})
     >>> [round(float(share), 2) for share in tracking.weights[:, 1]]
     [0.1, 0.2, 0.3, 0.4, 0.52]

@@ -18,8 +18,9 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.errors import MomentmixError
 from momentmix.fitting.api import fit as fit_summary
+from momentmix.index_sets import sets_without
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.decompose import decompose
 from momentmix.paper.gaussian_mixture import fit, learn_mixture, raise_variances
@@ -96,13 +97,13 @@ def expected_relative_error(d: int, order: int) -> float:
 
 def law_of_section_6(
     rng: np.random.Generator, d: int, n_components: int, mean_scale: float = 1.0
-) -> DiagonalMixture:
+) -> Mixture:
     """Random mixture: weights uniform, normalized; means N(0, mean_scale²); σ_ij = |N(0, 1)|.
 
     The paper does not say how the means are drawn; N(0, I) is the choice here.
     """
     weights = rng.random(n_components)
-    return DiagonalMixture(
+    return Mixture.diagonal(
         weights / weights.sum(),
         mean_scale * rng.standard_normal((n_components, d)),
         rng.standard_normal((n_components, d)) ** 2,
@@ -163,26 +164,45 @@ def _em_from_one_start(rows: Float, n_components: int, rng: np.random.Generator)
 
 
 @dataclass(frozen=True)
-class PerturbedMoments:
-    """Exact moments of a mixture, each tensor with random relative error of one size."""
+class ExactMoments:
+    """Exact moments of a mixture of Gaussians with diagonal covariances."""
 
-    mixture: DiagonalMixture
-    level: float
-    seed: int
+    mixture: Mixture
 
     @property
     def n_features(self) -> int:
         """Number of features d."""
-        return self.mixture.n_features
+        return self.mixture.n_columns
+
+    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
+        """Σ_i ω_i μ_i^{⊗m} on Ω_m."""
+        # (C(d, m),)  incomplete_tensor, high-tensor-moment
+        m = self.mixture
+        return IncompleteSymmetricTensor.from_factors(m.means, order, m.weights)
+
+    def squared_moments(self, feature: int, order: int) -> Float:
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        m, sets = self.mixture, sets_without(self.n_features, order, feature)
+        products = m.means[:, sets].prod(axis=2)  # (r, C(d−1, order))
+        second = m.weights * (m.means[:, feature] ** 2 + m.variances[:, feature])
+        return np.asarray(second @ products)  # (C(d−1, order),)  moment-structure
+
+
+@dataclass(frozen=True)
+class PerturbedMoments(ExactMoments):
+    """Exact moments of a mixture, each tensor with random relative error of one size."""
+
+    level: float
+    seed: int
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
         """Perturbed E[y_I] on Ω_order."""
-        exact = self.mixture.moment_tensor(order)
+        exact = super().moment_tensor(order)
         return exact + _noise(generator(self.seed, order), exact, self.level * exact.norm())
 
     def squared_moments(self, feature: int, order: int) -> Float:
         """Perturbed E[y_j² y_I]."""
-        exact = self.mixture.squared_moments(feature, order)
+        exact = super().squared_moments(feature, order)
         noise = generator(self.seed, order, feature, 1).standard_normal(exact.size)
         return np.asarray(
             exact + noise * self.level * np.linalg.norm(exact) / np.linalg.norm(noise)
@@ -215,5 +235,5 @@ def recovery(rng: np.random.Generator, d: int, order: int) -> Instance:
     """Parameters from exact moments at capacity: the largest relative errors."""
     r = largest_rank(d, order)
     truth = law_of_section_6(rng, d, r)
-    found, seconds = timed(lambda: learn_mixture(truth, r, order, rng).mixture)
+    found, seconds = timed(lambda: learn_mixture(ExactMoments(truth), r, order, rng).mixture)
     return parameter_errors(truth, found) | {"seconds": seconds}

@@ -38,7 +38,7 @@ from momentmix._typing import Array
 from momentmix.errors import FitWarning, InputError, check_count, warn_caller
 from momentmix.fitting.data import moments_of, summary_of, table_of
 from momentmix.index_sets import sets_without
-from momentmix.mixture.mixture import DiagonalMixture
+from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.gauss_newton import fit_powers
@@ -84,7 +84,7 @@ class PaperFit:
         Whether both least squares, (solve-F) and (prob:nls-w mu), converged.
     """
 
-    mixture: DiagonalMixture
+    mixture: Mixture
     order: int
     residual: float
     converged: bool
@@ -122,8 +122,8 @@ def fit(
     Examples
     --------
     >>> import numpy as np
-    >>> from momentmix import DiagonalMixture, summarize
-    >>> truth = DiagonalMixture([0.4, 0.6], [[-2.0] * 6, [3.0] * 6], np.ones((2, 6)))
+    >>> from momentmix import Mixture, summarize
+    >>> truth = Mixture.diagonal([0.4, 0.6], [[-2.0] * 6, [3.0] * 6], np.ones((2, 6)))
     >>> shards = [truth.sample(2000, random_state=i)[0] for i in range(2)]
     >>> total = summarize(shards[0], 3) + summarize(shards[1], 3)
     >>> fit(total, 2, random_state=0).mixture.weights.round(1).tolist() in ([0.4, 0.6], [0.6, 0.4])
@@ -150,18 +150,16 @@ def fit(
     if summary.n_rows < r:
         raise InputError(f"{r} components need at least {r} rows; got {summary.n_rows}.")
     if r == 1:
-        mixture = DiagonalMixture(np.ones(1), summary.mean[None], summary.variance[None])
+        mixture = Mixture.diagonal(np.ones(1), summary.mean[None], summary.variance[None])
         found = PaperFit(mixture, m, 0.0, True)
     else:
         _check_summary(summary, m)
         found = learn_mixture(RawMoments(summary), r, m, random_state)
-    mixture = replace(found.mixture, feature_names=summary.feature_names)
+    mixture = found.mixture.with_feature_names(summary.feature_names)
     return replace(found, mixture=raise_variances(mixture, summary, variance_floor))
 
 
-def raise_variances(
-    mixture: DiagonalMixture, summary: MomentSummary, floor: float
-) -> DiagonalMixture:
+def raise_variances(mixture: Mixture, summary: MomentSummary, floor: float) -> Mixture:
     """Variances of at least `floor` times the variance within components, unless it is zero."""
     if floor == 0:
         return mixture
@@ -248,7 +246,7 @@ def learn_mixture(
     variances[has_rows] = _variances(
         moments, factors[has_rows], end.weights[has_rows], end.factors[has_rows], order
     )
-    mixture = DiagonalMixture(end.weights / end.weights.sum(), end.factors, variances)
+    mixture = Mixture.diagonal(end.weights / end.weights.sum(), end.factors, variances)
     #  algo:gaussian
     return PaperFit(mixture, order, powers.residual, powers.converged and end.converged)
 

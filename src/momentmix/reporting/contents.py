@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 
@@ -11,7 +10,6 @@ import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.findings.finding import FATAL
-from momentmix.findings.remedy import Remedy
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.record import FitRecord
 from momentmix.mixture.mixture import Mixture
@@ -49,11 +47,6 @@ class Contents:
     model_name: str | None = None  # of the file, as that of the data
     data_name: str | None = None
     command: str | None = None  # that made the report
-
-    @property
-    def remedies(self) -> Sequence[Remedy] | None:
-        """Remedies of the fit; None where none were tried."""
-        return None if self.record is None else self.record.remedies
 
     @property
     def names(self) -> list[str]:

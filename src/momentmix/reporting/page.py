@@ -11,7 +11,7 @@ from momentmix.html.markup import bar, chip, classes_of, escaped, folded
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.profile import ComponentProfile
 from momentmix.mixture.separation import separation_words
-from momentmix.mixture.traits.trait import Trait
+from momentmix.mixture.traits import Trait
 from momentmix.reporting.contents import Contents
 from momentmix.reporting.pictures import MOST_POINTS, Picture
 from momentmix.reporting.tables import expert_section, side_by_side

@@ -13,7 +13,6 @@ from typing import Any
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputTypeError, without_secrets
 from momentmix.fitting.record import FitRecord, load_fit
-from momentmix.fitting.remedies import options_offered
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.progress import step, tell
@@ -81,7 +80,7 @@ def report(
     Examples
     --------
     >>> import tempfile, pathlib, momentmix as mm
-    >>> mixture = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+    >>> mixture = mm.Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     file = pathlib.Path(folder, "report.html")
     ...     mm.report(mixture, file, names=["cold", "warm"])
@@ -119,7 +118,7 @@ def report(
 
 def _opened(data: Any, mixture: Mixture, record: FitRecord) -> Any:
     """Open rows as those of the fit were opened, with the columns of the model."""
-    known = options_offered(mixture, record)
+    known = record.options or {}
     given = {key: x for key, x in known.items() if key in vars(Reading()) and key != "exclude"}
     if mixture.feature_names is not None:
         given["columns"] = list(mixture.feature_names)

@@ -5,13 +5,10 @@ Findings that have one sentence become one action.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import isnan
 from typing import Any
 
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, together
-from momentmix.findings.remedy import NOTHING_HELPS, Remedy
 from momentmix.fitting.inference.certificate import (
     Answer,
     Certificate,
@@ -20,13 +17,11 @@ from momentmix.html.markup import escaped, folded, items
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import column_names
 from momentmix.reporting.contents import Contents, verdict
-from momentmix.wording import whole_percent
 
 _NO_RECORD = (
     "This model file holds no record of a fit, so there are no certificate and no intervals. "
     "momentmix fit, and FitResult.save in Python, write one."
 )
-_LARGE = 0.02  # nats a row; less changes little, whatever else is to be done
 _BANNERS = {  # CSS class and words of each verdict
     "passed": ("good", "✓ Passed"),
     "useful": ("good", "✓ Useful"),
@@ -48,9 +43,7 @@ def first_screen(c: Contents) -> str:
     parts = [f'<p class="verdict {kind}"><strong>{word}</strong> {escaped(text)}</p>']
     if certificate is not None:
         if certificate.verdict == "not passed":
-            tried = [x for x in c.remedies or () if x.gain > _LARGE or x.before < x.reproducibility]
-            others = actions(certificate, c.mixture)
-            first = [*_remedies(tried), *others, *_remedies(c.remedies or ())][:1]
+            first = actions(certificate, c.mixture)[:1]
             link = '<a href="#next">First:</a>'
             parts += [f'<p class="first">{link} {_words(replace(x, code=""))}</p>' for x in first]
         parts.append(_asked(certificate.answers))
@@ -119,25 +112,10 @@ def action_of(found: Finding, mixture: Mixture) -> Action:
     )
 
 
-def _remedies(remedies: Sequence[Remedy]) -> list[Action]:
-    """Return what was tried and helps."""
-    found = []
-    for r in remedies:
-        why = f"Tried on a sample: left-out rows {r.gain:+.2g} nats a row."
-        known = (x for x in (r.before, r.reproducibility) if not isnan(x))
-        texts = list(map(whole_percent, known))
-        if len(set(texts)) == 2:
-            before, after = texts
-            why = f"{why[:-1]}; groups found again in {after} of their rows, before in {before}."
-        found.append(Action(f"Fit again with {r.change}.", why, WARNING, r.python))
-    return found
-
-
 def next_section(c: Contents) -> list[str]:
     """Return actions, the most important first; notes are folded."""
     findings = [] if c.record is None else c.record.certificate.findings
     todo = [] if c.record is None else actions(c.record.certificate, c.mixture)
-    todo = [*_remedies(c.remedies or ()), *todo]
     noted = [action for action in todo if action.severity is NOTE]
     todo = todo[: len(todo) - len(noted)]
     use = "<code>momentmix predict</code> gives the group of every row."
@@ -145,8 +123,6 @@ def next_section(c: Contents) -> list[str]:
     if c.record is None:
         nothing = "Fit the model with a record of the fit, to know whether it can be trusted."
     parts = [_listed(todo) if todo else f"<p>{nothing} {use}</p>"]
-    if c.remedies is not None and not c.remedies and c.record and not c.record.certificate.passed:
-        parts.insert(0, f"<p>{NOTHING_HELPS}</p>")
     if noted:
         parts.append(folded(f"Good to know: {len(noted)}", _listed(noted)))
     is_numbered = any(isinstance(column, int) for f in findings for column in f.columns)

@@ -9,7 +9,7 @@
 | Σ w y_j² y_k² | ``("two squares", 2)`` | (C(d, 2),) |
 
 Index sets are in colex order; in a squared section row j runs over the sets without j, as
-``DiagonalMixture.squared_moments(j, s)`` does.
+``MomentSummary.squared_moments(j, s)`` does.
 
 The last three kinds are *high* sections. Powers are always kept. The other two, which make all
 moments of degree 4 complete, are kept where order ≥ 4, or with fewer than four features: wide data

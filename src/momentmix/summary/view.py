@@ -262,7 +262,7 @@ class SummaryView:
         Returns
         -------
         array of shape (C(n_features−1, order),)
-            In colex order, as ``DiagonalMixture.squared_moments``.
+            In colex order.
         """
         feature, order = check_count("feature", feature, 0), check_count("order", order, 0)
         if feature >= self.n_features or order > self.squared_order:

@@ -26,7 +26,7 @@ def folder(tmp_path, monkeypatch):
     pa.parquet.write_table(table, "good.parquet")
     np.save("good.npy", rows)
     mm.summarize(rows, order=3, feature_names=["a", "b", "c"]).save("good.mms")
-    mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3)), ("a", "b", "c")).save("good.json")
+    mm.Mixture.diagonal([1.0], np.zeros((1, 3)), np.ones((1, 3)), ("a", "b", "c")).save("good.json")
     (tmp_path / "folder").mkdir()
     text("ab.csv", "a,b\n1,2\n")
     text("ac.csv", "a,c\n1,2\n")
@@ -142,7 +142,7 @@ OTHER = [
     (["merge", "good.json", "-o", "x.mms"], 1, "perhaps a model"),
     (["merge", "good.npy", "-o", "x.mms"], 1, "not a momentmix summary"),
     (["merge", "folder", "-o", "x.mms"], 1, "not a regular file"),
-    (["predict", "good.mms", "good.npy"], 1, "but a moment summary"),
+    (["predict", "good.mms", "good.npy"], 1, "it is a moment summary"),
     (["predict", "folder", "good.npy"], 1, "not a regular file"),
     (["predict", "good.json", "good.npy", "--columns", "0,1"], 1, "columns of the model; got 2"),
     (["predict", "good.json", "good.npy", "--json"], 2, "give a file to --output"),

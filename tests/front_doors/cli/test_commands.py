@@ -14,7 +14,7 @@ NAMES = ["a", "b", "c", "d", "e"]
 @pytest.fixture(scope="module")
 def truth():
     rng = np.random.default_rng(1)
-    return mm.DiagonalMixture([0.7, 0.3], 4 * rng.standard_normal((2, 5)), np.ones((2, 5)), NAMES)
+    return mm.Mixture.diagonal([0.7, 0.3], 4 * rng.standard_normal((2, 5)), np.ones((2, 5)), NAMES)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_fit_prints_table_and_certificate_and_writes_the_model(folder, momentmix
     assert done.code == 0, done.err
     for words in ("Certificate", "verdict", "passed", "weight 0.7", "±", "model.json"):
         assert words in done.out
-    model = mm.DiagonalMixture.load("model.json")
+    model = mm.Mixture.load("model.json")
     assert model.feature_names == tuple(NAMES)
     np.testing.assert_allclose(model.means, truth.means, atol=0.2)
 
@@ -106,7 +106,7 @@ def test_a_fit_that_did_not_pass_is_4_if_asked_and_writes_the_model(folder, mome
         assert "warning: the certificate did not pass" in done.err
         done = momentmix("fit", file, "-r", "1", "-o", "b.json", "--strict", "--force")
         assert done.code == 4
-        assert mm.DiagonalMixture.load("b.json").n_components == 1
+        assert mm.Mixture.load("b.json").n_components == 1
     assert momentmix("fit", "x.mms", "-r", "2", "-o", "e.json", "--strict").code == 0
 
 
@@ -114,7 +114,7 @@ def test_fit_of_some_columns_of_a_summary(folder, momentmix):
     momentmix("summarize", "part-*.parquet", "-o", "x.mms")
     done = momentmix("fit", "x.mms", "-r", "1", "--columns", "c,a", "-o", "m.json")
     assert done.code == 0, done.err
-    assert mm.DiagonalMixture.load("m.json").feature_names == ("c", "a")
+    assert mm.Mixture.load("m.json").feature_names == ("c", "a")
 
 
 def test_the_number_of_components_is_found_by_default(folder, momentmix):
@@ -124,7 +124,7 @@ def test_the_number_of_components_is_found_by_default(folder, momentmix):
 
 def test_long_tables_of_parameters_are_printed_when_asked_for(momentmix, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    law = mm.DiagonalMixture([0.5, 0.5], np.outer([-2, 2], np.ones(31)), np.ones((2, 31)))
+    law = mm.Mixture.diagonal([0.5, 0.5], np.outer([-2, 2], np.ones(31)), np.ones((2, 31)))
     names = ["an_exact_name_of_thirty_letters", "n" * 40, *(f"x{j}" for j in range(29))]
     pd.DataFrame(law.sample(300, random_state=0)[0], columns=names).to_csv("t.csv", index=False)
     done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q")

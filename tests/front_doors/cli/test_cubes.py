@@ -109,6 +109,6 @@ def test_a_cube_without_groups(momentmix, files, tmp_path):
     done = momentmix("info", empty)
     assert done.code == 0
     assert "region" in done.out
-    mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]]).save(tmp_path / "m.json")
+    mm.Mixture.diagonal([1.0], [[0.0, 0.0]], [[1.0, 1.0]]).save(tmp_path / "m.json")
     done = momentmix("track", tmp_path / "m.json", empty)
     assert "has no groups; check how it was filtered, or --min-rows" in done.err

@@ -18,7 +18,7 @@ def folder(tmp_path, monkeypatch):
     np.savetxt("a.csv", rows, delimiter=",")
     np.savetxt("b.csv", rows + 1, delimiter=",")
     Path("copy-of-a.csv").write_bytes(Path("a.csv").read_bytes())
-    mm.DiagonalMixture([1.0], np.zeros((1, 2)), np.ones((1, 2))).save("model.json")
+    mm.Mixture.diagonal([1.0], np.zeros((1, 2)), np.ones((1, 2))).save("model.json")
     return tmp_path
 
 

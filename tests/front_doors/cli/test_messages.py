@@ -34,7 +34,7 @@ def folder(tmp_path_factory):
     mm.summarize_by(rows, by="region", **counts).save(folder / "cube.parquet")
     mm.summarize(rows[["amount", "visits"]], 2, **counts).save(folder / "low.mms")
     mm.summarize(rows[["amount"]]).save(folder / "amount.mms")
-    truth = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
+    truth = mm.Mixture.diagonal([0.5, 0.5], [[0.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
     truth.save(folder / "model.json")
     return folder
 

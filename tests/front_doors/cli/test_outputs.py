@@ -23,7 +23,7 @@ def folder(tmp_path, monkeypatch):
     np.save("rows.npy", rows)
     mm.summarize(rows, order=2).save("one.mms")
     mm.summarize(rows + 1, order=2).save("two.mms")
-    mm.DiagonalMixture([1.0], np.zeros((1, 2)), np.ones((1, 2))).save("model.json")
+    mm.Mixture.diagonal([1.0], np.zeros((1, 2)), np.ones((1, 2))).save("model.json")
     os.symlink("data/io.csv", "symlink.csv")
     os.link("data/io.csv", "hardlink.csv")
     return tmp_path

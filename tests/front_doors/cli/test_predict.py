@@ -22,7 +22,7 @@ NAMES = ["a", "b", "c"]
 @pytest.fixture(scope="module")
 def truth():
     means = [[0.0, 0.0, 0.0], [3.0, 3.0, 3.0]]
-    return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 3)), NAMES)
+    return mm.Mixture.diagonal([0.5, 0.5], means, np.ones((2, 3)), NAMES)
 
 
 @pytest.fixture
@@ -102,9 +102,9 @@ def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, mo
     part = truth.select(["a", "c"])
     done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "-p")
     found = np.array(lines(done.out)[1:], dtype=float)[:, 1:]
-    expected = part.responsibilities(rows[["a", "c"]])
+    expected = part.predict_proba(rows[["a", "c"]])
     np.testing.assert_allclose(found[[0, 5]], expected[[0, 5]], rtol=1e-12)
-    np.testing.assert_allclose(found[1:5], truth.responsibilities(rows)[1:5], rtol=1e-12)
+    np.testing.assert_allclose(found[1:5], truth.predict_proba(rows)[1:5], rtol=1e-12)
     done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "--density")
     found = np.array(lines(done.out)[1:], dtype=float)[:, 1]
     np.testing.assert_allclose(found[[0, 5]], part.log_prob(rows[["a", "c"]])[[0, 5]], rtol=1e-12)
@@ -113,7 +113,7 @@ def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, mo
 @pytest.mark.parametrize("options", [("-p",), ("--digits", "4")])
 @pytest.mark.parametrize("ending", ["csv", "parquet"])
 def test_probabilities_with_all_digits_or_some(frame, momentmix, truth, ending, options):
-    shares = truth.responsibilities(frame[NAMES])
+    shares = truth.predict_proba(frame[NAMES])
     arguments = ("--keep", "id", *options, "-o", f"out.{ending}", "--json")
     done = momentmix("predict", "model.json", "rows.csv", *arguments)
     assert sum(json.loads(done.out)["rows_per_component"]) == N_ROWS

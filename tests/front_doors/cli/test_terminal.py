@@ -36,10 +36,10 @@ def folder(tmp_path, monkeypatch):
         with open(name, "wb") as file:
             np.save(file, rows)
     mm.summarize(rows, order=3, feature_names=names).save(HOSTILE + ".mms")
-    mixture = mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3)), names)
+    mixture = mm.Mixture.diagonal([1.0], np.zeros((1, 3)), np.ones((1, 3)), names)
     mixture.save(HOSTILE + ".json")
     mixture.save("named.json")
-    mm.DiagonalMixture([1.0], np.zeros((1, 3)), np.ones((1, 3))).save("plain.json")
+    mm.Mixture.diagonal([1.0], np.zeros((1, 3)), np.ones((1, 3))).save("plain.json")
     for name, text in {
         ".csv": "a,b\n1,\x1b[31mx\n",
         "bad.json": "\x1b[31m{",
@@ -138,7 +138,7 @@ def test_errors_and_warnings_are_printable(kind):
 
 def test_data_are_exact_in_a_pipe_and_escaped_on_a_terminal(folder, momentmix, monkeypatch):
     pa.parquet.write_table(pa.table({"x": [0.0], "y": ["\x1b[31m"]}), "text.parquet")
-    mm.DiagonalMixture([1.0], [[0.0]], [[1.0]], ["x"]).save("x.json")
+    mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]], ["x"]).save("x.json")
     done = momentmix("predict", "x.json", "text.parquet", "--keep", "y")
     assert done.out == "y,label\n\x1b[31m,0\n"
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)

@@ -19,7 +19,7 @@ VARIANCES = np.array([[16.0, 4.0, 0.3]] * 2)
 
 
 def frame_of(share, n, seed):
-    mixture = mm.DiagonalMixture([1 - share, share], MEANS, VARIANCES)
+    mixture = mm.Mixture.diagonal([1 - share, share], MEANS, VARIANCES)
     return pd.DataFrame(mixture.sample(n, random_state=seed)[0], columns=NAMES)
 
 
@@ -141,7 +141,7 @@ def test_groups_without_order_are_dots(folder):
 
 
 def test_a_picture_of_one_date_has_dots_and_no_warnings():
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)))
+    mixture = mm.Mixture.diagonal([0.5, 0.5], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)))
     summary = mm.summarize(mixture.sample(500, random_state=0)[0])
     (ax,) = SharesDisplay.from_tracking(mm.track(mixture, {date(2026, 1, 5): summary})).axes_
     assert [label.get_text() for label in ax.get_yticklabels()] == ["2026-01-05"]
@@ -151,7 +151,7 @@ def test_a_picture_of_one_date_has_dots_and_no_warnings():
 
 
 def test_times_that_are_texts_stand_in_their_order():
-    mixture = mm.DiagonalMixture([0.6, 0.4], MEANS, VARIANCES, NAMES)
+    mixture = mm.Mixture.diagonal([0.6, 0.4], MEANS, VARIANCES, NAMES)
     cube = {f"week {k}": mm.summarize(frame_of(0.4, 300, k)) for k in (10, 9, 8)}
     (ax,) = SharesDisplay.from_tracking(mm.track(mixture, cube)).axes_
     assert [text.get_text() for text in ax.get_xticklabels()] == ["week 8", "week 9", "week 10"]
@@ -164,7 +164,7 @@ def test_pictures_of_other_things_are_refused():
 
 
 def test_the_shell_says_where_all_groups_are(momentmix, tmp_path):
-    model = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
+    model = mm.Mixture.diagonal([0.5, 0.5], [[-3.0, 0.0], [3.0, 1.0]], np.ones((2, 2)))
     model.save(tmp_path / "model.json")
     groups = {(i,): mm.summarize(model.sample(60, random_state=i)[0]) for i in range(70)}
     mm.SummaryCube(["g"], groups).save(tmp_path / "cube.parquet")

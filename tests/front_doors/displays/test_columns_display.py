@@ -135,7 +135,7 @@ def test_one_column_on_given_axes(truth, rows):
 
 def test_rounded_numbers_give_no_comb():
     values = np.round(np.random.default_rng(0).normal(5.0, 0.8, 400), 1)
-    mixture = mm.DiagonalMixture([1.0], [[5.0]], [[0.64]])
+    mixture = mm.Mixture.diagonal([1.0], [[5.0]], [[0.64]])
     edges = ColumnsDisplay.of_model(mixture, values[:, None]).marginals[0].edges
     steps = np.round((edges[1:] - edges[:-1]) / 0.1, 6)
     assert (steps == np.round(steps)).all()
@@ -153,7 +153,7 @@ def test_separation_compares_numbers_and_levels():
 
 
 def test_axes_keep_to_what_the_column_can_hold():
-    law = mm.DiagonalMixture([0.5, 0.5], [[1.0], [3.0]], [[1.0], [1.0]], ["paid"])
+    law = mm.Mixture.diagonal([0.5, 0.5], [[1.0], [3.0]], [[1.0], [1.0]], ["paid"])
     paid = np.abs(law.sample(500, random_state=0)[0])
     for rows in (paid, mm.summarize(paid, 1)):
         ax = ColumnsDisplay.from_estimator(law, rows).ax_
@@ -169,7 +169,7 @@ def test_axes_keep_to_what_the_column_can_hold():
 
 @pytest.mark.parametrize("form", ["array", "frame", "file"])
 def test_numbers_with_missing_cells_are_drawn_where_they_are_observed(form, tmp_path):
-    truth = mm.DiagonalMixture([0.4, 0.6], [[-2.0] * 3, [2.0] * 3], np.ones((2, 3)))
+    truth = mm.Mixture.diagonal([0.4, 0.6], [[-2.0] * 3, [2.0] * 3], np.ones((2, 3)))
     rows, _ = truth.sample(300, random_state=0)
     rows[::10, 0] = np.nan
     data = rows if form == "array" else pd.DataFrame(rows, columns=["a", "b", "c"])

@@ -14,7 +14,7 @@ from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 def drawn(r, d, names=None):
     rng = np.random.default_rng(r)
     weights = rng.dirichlet(np.full(r, 5.0))
-    return mm.DiagonalMixture(
+    return mm.Mixture.diagonal(
         weights, 3 * rng.standard_normal((r, d)), 0.5 + rng.random((r, d)), names
     )
 
@@ -41,7 +41,7 @@ def test_pairs_show_every_component_in_every_pair(model, rows):
 
 
 def test_rings_hold_the_shares_of_rows_that_the_legend_says(rows):
-    single = mm.DiagonalMixture([1.0], [[1.0, -2.0]], [[4.0, 0.25]])
+    single = mm.Mixture.diagonal([1.0], [[1.0, -2.0]], [[4.0, 0.25]])
     display = displays.PairsDisplay.from_estimator(single)
     texts = [x.get_text() for x in display.axes_[0, -1].get_legend().get_texts()]
     (rings,) = [x for x in texts if "rings" in x]
@@ -107,7 +107,7 @@ def test_pairs_of_many_choose_the_features_that_tell_components_apart():
     mixture = drawn(20, 15)
     means = mixture.means.copy()
     means[:, 7] = 0.0
-    mixture = mm.DiagonalMixture(mixture.weights, means, mixture.variances)
+    mixture = mm.Mixture.diagonal(mixture.weights, means, mixture.variances)
     display = displays.PairsDisplay.from_estimator(mixture)
     assert len(display.names) == 4
     assert "feature 7" not in display.names
@@ -137,7 +137,7 @@ def test_means_as_heat_map(model):
 
 
 def test_means_whose_interval_contains_the_overall_mean_are_crossed_out():
-    truth = mm.DiagonalMixture([0.5, 0.5], [[-4.0, 0.0], [4.0, 0.0]], np.ones((2, 2)))
+    truth = mm.Mixture.diagonal([0.5, 0.5], [[-4.0, 0.0], [4.0, 0.0]], np.ones((2, 2)))
     result = mm.fit(truth.sample(2000, random_state=0)[0], 2, random_state=0)
     display = displays.MeansDisplay.from_estimator(result)
     assert [line.get_xdata().tolist() for line in display.ax_.lines] == [[0.55, 1.45]] * 2

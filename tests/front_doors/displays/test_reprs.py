@@ -43,7 +43,7 @@ def wide():
     rng = np.random.default_rng(0)
     r, d = 30, 80
     names = [f"a rather long name of column {j} <b>" for j in range(d)]
-    return mm.DiagonalMixture(np.full(r, 1 / r), rng.normal(size=(r, d)), np.ones((r, d)), names)
+    return mm.Mixture.diagonal(np.full(r, 1 / r), rng.normal(size=(r, d)), np.ones((r, d)), names)
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ from momentmix.errors import (
     ShardError,
 )
 
-TRUTH = mm.DiagonalMixture(
+TRUTH = mm.Mixture.diagonal(
     [0.4, 0.6], [[-3.0, 0.0, 2.0, 1.0], [3.0, 1.0, -2.0, 0.0]], np.ones((2, 4)), list("abcd")
 )
 ROWS = TRUTH.sample(25_000, random_state=0)[0]
@@ -290,7 +290,7 @@ def test_bad_rows_are_refused(make, message):
          "the collection must have the 4 columns of the mixture; got 3"),
         (lambda: mmd.predict(TRUTH, dd.from_pandas(FRAME[["a"]], 2)), InputError,
          "the collection: .* 'b', 'c', 'd' are missing"),
-        (lambda: mmd.predict(mm.DiagonalMixture([1], [[0]], [[1]]), dd.from_pandas(FRAME, 2)),
+        (lambda: mmd.predict(mm.Mixture.diagonal([1], [[0]], [[1]]), dd.from_pandas(FRAME, 2)),
          InputError, "the 1 columns of the mixture; got 4"),
         (lambda: mmd.predict(TRUTH, da.from_array(with_value(np.nan), chunks=(10, 4))).compute(),
          InputError, "partition 2, row 3, column 1, is missing"),

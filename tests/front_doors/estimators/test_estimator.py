@@ -25,7 +25,7 @@ NAMES = ["a", "b", "c", "d", "e", "f"]
 @pytest.fixture(scope="module")
 def truth():
     rng = np.random.default_rng(5)
-    return mm.DiagonalMixture([0.3, 0.7], 4 * rng.standard_normal((2, 6)), 1 + rng.random((2, 6)))
+    return mm.Mixture.diagonal([0.3, 0.7], 4 * rng.standard_normal((2, 6)), 1 + rng.random((2, 6)))
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,7 @@ from momentmix.errors import InputError
 
 BOTH = pytest.mark.parametrize("kind", [MomentGaussianMixture, MomentMixture])
 MEANS = np.array([[0, 0, 0, 0, 0, 0], [4, 3, 0, 1, 4, 2], [0, 4, 4, 2, 0, 3]], dtype=float)
-TRUTH = mm.DiagonalMixture([0.5, 0.3, 0.2], MEANS, 1 + (MEANS > 1))
+TRUTH = mm.Mixture.diagonal([0.5, 0.3, 0.2], MEANS, 1 + (MEANS > 1))
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +80,7 @@ def test_components_come_in_the_order_of_the_means(rows, model):
 
 def test_em_starts_where_it_is_told(rows):
     """From two means at one place EM stays there: no search takes over."""
-    same = mm.DiagonalMixture([0.5, 0.5], np.zeros((2, 6)), np.ones((2, 6)))
+    same = mm.Mixture.diagonal([0.5, 0.5], np.zeros((2, 6)), np.ones((2, 6)))
     stuck = MomentGaussianMixture(2, start=same, random_state=0).fit(rows)
     with pytest.warns(mm.FitWarning):
         assert not stuck.certificate_.passed

@@ -68,7 +68,7 @@ def parsed(path):
 @pytest.fixture(scope="module")
 def truth():
     rng = np.random.default_rng(3)
-    return mm.DiagonalMixture([0.7, 0.3], 3 * rng.standard_normal((2, 4)), np.ones((2, 4)), NAMES)
+    return mm.Mixture.diagonal([0.7, 0.3], 3 * rng.standard_normal((2, 4)), np.ones((2, 4)), NAMES)
 
 
 @pytest.fixture(scope="module")
@@ -136,7 +136,7 @@ def test_the_numbers_are_those_of_the_model(page, result):
 
 def test_the_heat_table_is_colored_by_the_difference_from_all_rows(report):
     means = [[0.0, 5.0], [10.0, 5.0], [5.0, 5.0]]
-    page = report(mm.DiagonalMixture([0.3, 0.3, 0.4], means, np.ones((3, 2)), ["a", "b"]))
+    page = report(mm.Mixture.diagonal([0.3, 0.3, 0.4], means, np.ones((3, 2)), ["a", "b"]))
     cells = re.findall(r'<td( class="[hl]\d")?>([\d.]+)</td>', page.rawdata_)[:6]
     assert [kind[-3:-1] for kind, _ in cells] == ["l3", "h3", "", "", "", ""]
     assert page.table("heat")[0][0] == "a"  # the column that differs comes first
@@ -169,8 +169,8 @@ def test_the_page_begins_with_title_date_and_answer(page, result):
 
 def test_each_card_says_share_and_what_is_different(page, result):
     cards = [e["text"] for e in page.all("article")]
-    named = replace(result.mixture, feature_names=NAMES)
-    profile = profile_of(named, None, result.standard_errors)
+    named = result.mixture.with_feature_names(NAMES)
+    profile = profile_of(named, None, result.n_rows)
     for i, (card, own) in enumerate(zip(cards, profile, strict=True)):
         assert card.startswith(f"{i} {own.name}")
         assert percent(own.share) in card
@@ -268,9 +268,9 @@ def test_what_cannot_be_reported_is_refused(truth, rows, report, monkeypatch):
 
 
 def test_one_feature_and_no_density(report):
-    one, rng = mm.DiagonalMixture([1.0], [[0.0]], [[1.0]]), np.random.default_rng(0)
+    one, rng = mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]]), np.random.default_rng(0)
     assert "picture-column-0" in report(one, rng.standard_normal((50, 1))).rawdata_
-    flat = mm.DiagonalMixture([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
+    flat = mm.Mixture.diagonal([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
     assert "picture-column-1" in report(flat, rng.standard_normal((50, 2))).rawdata_
 
 
@@ -300,7 +300,7 @@ def test_the_record_comes_back_as_it_was(model, result):
     assert mixture.means.tolist() == result.mixture.means.tolist()
     assert record.to_dict() == result.record("by hand", 0).to_dict()
     assert str(record.certificate) == str(result.certificate)
-    again = mm.DiagonalMixture.load(model)
+    again = mm.Mixture.load(model)
     assert again.feature_names == tuple(NAMES)
 
 
@@ -331,7 +331,7 @@ def damage(*path, value):
     [
         (
             damage("version", value=6),
-            "fit has version 6; this momentmix reads version 7",
+            "fit has version 6; this momentmix reads version 8",
         ),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("converged", value=1), "fit.converged must be true or false"),
@@ -352,10 +352,10 @@ def test_a_damaged_record_is_refused_and_the_mixture_is_not(model, change, messa
     change(document["fit"])
     model.write_text(json.dumps(document))
     with pytest.raises(ModelFileError, match="the checksum does not match"):
-        mm.DiagonalMixture.load(model)
+        mm.Mixture.load(model)
     del document["sha256"]  # as the message says
     model.write_text(json.dumps(document))
-    assert mm.DiagonalMixture.load(model).n_components == 2
+    assert mm.Mixture.load(model).n_components == 2
     if message is None:  # a number that changes no verdict is as good as another
         assert load_fit(model)[1].certificate.statistic == 1.5
         return

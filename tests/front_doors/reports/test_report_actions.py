@@ -13,7 +13,7 @@ from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.reporting.svg import adapted
 from momentmix.reporting.verdict import actions
 
-PLAIN = mm.DiagonalMixture([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
+PLAIN = mm.Mixture.diagonal([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
 REPEATED = {"value": 1.0, "share": 0.5}
 FEW = found(WARNING, "spurious-components", components=[1], asides=["9 rows"], n_features=3)
 
@@ -89,9 +89,9 @@ def test_grays_of_a_picture_follow_the_scheme_and_colors_stay():
 
 def test_columns_and_pairs_that_separate_come_first():
     means = [[0.0, 0.0, 5.0, 0.0], [0.0, 9.0, 0.0, 0.0], [0.0, 0.0, -5.0, 0.3]]
-    m = mm.DiagonalMixture([0.4, 0.3, 0.3], means, np.ones((3, 4)))
+    m = mm.Mixture.diagonal([0.4, 0.3, 0.3], means, np.ones((3, 4)))
     assert by_separation(m)[:2] == [2, 1]  # variances between of 17.25 and 17.01
     assert pairs_by_separation(m, 6) == [(2, 1)]  # the others do not separate
-    one = mm.DiagonalMixture([1.0], [[0.0, 1.0]], [[1.0, 1.0]])
+    one = mm.Mixture.diagonal([1.0], [[0.0, 1.0]], [[1.0, 1.0]])
     assert by_separation(one) == [0, 1]
     assert pairs_by_separation(one, 6) == []

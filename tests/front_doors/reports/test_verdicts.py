@@ -31,7 +31,9 @@ def clusters(n_components, n_features, n_rows=3000):
     """Rows of components 20 deviations apart."""
     means = np.tile(20.0 * np.arange(n_components)[:, None], n_features)
     weights = np.full(n_components, 1 / n_components)
-    return mm.DiagonalMixture(weights, means, np.ones_like(means)).sample(n_rows, random_state=0)[0]
+    return mm.Mixture.diagonal(weights, means, np.ones_like(means)).sample(n_rows, random_state=0)[
+        0
+    ]
 
 
 @pytest.fixture(scope="module")

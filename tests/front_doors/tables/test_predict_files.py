@@ -16,7 +16,7 @@ LAW = mm.Mixture.from_blocks(
         mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]], ("a", "b", "c"), names="plan"),
     ],
 )
-METHODS = ["predict", "predict_proba", "responsibilities", "score_samples", "log_prob"]
+METHODS = ["predict", "predict_proba", "log_prob"]
 
 
 @pytest.fixture

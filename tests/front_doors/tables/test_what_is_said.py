@@ -152,7 +152,7 @@ def test_a_p_value_is_that_of_the_test_it_is_printed_with():
     rng = np.random.default_rng(6)
     n_checked = 0
     for seed in range(6):
-        law = mm.DiagonalMixture(
+        law = mm.Mixture.diagonal(
             [0.6, 0.4], 1.5 * rng.normal(size=(2, 6)), rng.uniform(0.5, 1.5, (2, 6))
         )
         result = quiet_fit(law.sample(4000, random_state=seed)[0], 2)
@@ -224,7 +224,7 @@ def test_errors_of_summaries_do_not_advise_the_default():
 
 def test_the_command_prints_the_seed_and_the_names_that_it_stores(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    law = mm.DiagonalMixture([0.5, 0.3, 0.2], 1.2 * np.eye(3, 5), np.ones((3, 5)))
+    law = mm.Mixture.diagonal([0.5, 0.3, 0.2], 1.2 * np.eye(3, 5), np.ones((3, 5)))
     rows = pd.DataFrame(law.sample(90, random_state=10)[0], columns=list("abcde"))
     rows.to_csv("rows.csv", index=False)
 

@@ -6,7 +6,6 @@ import pytest
 import momentmix as mm
 from momentmix import (
     BernoulliBlock,
-    DiagonalMixture,
     GaussianBlock,
     Mixture,
     MomentGaussianMixture,
@@ -29,7 +28,7 @@ torch = pytest.importorskip("torch")
 def mixture():
     rng = np.random.default_rng(0)
     means = 2 * rng.standard_normal((3, 8))
-    return DiagonalMixture([0.2, 0.3, 0.5], means, rng.uniform(0.5, 2.0, (3, 8)))
+    return Mixture.diagonal([0.2, 0.3, 0.5], means, rng.uniform(0.5, 2.0, (3, 8)))
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +36,7 @@ def rows(mixture):
     return mixture.sample(9_001, random_state=1)[0]
 
 
-@pytest.mark.parametrize("name", ["log_prob", "responsibilities", "predict"])
+@pytest.mark.parametrize("name", ["log_prob", "predict_proba", "predict"])
 @pytest.mark.parametrize("room", [1 << 28, 8 * 6 * 11 * 1_000])
 def test_densities_agree_and_stay_where_they_are(mixture, rows, name, room, monkeypatch):
     monkeypatch.setattr(density, "free_bytes", lambda array: room)

@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture, summarize
+from momentmix import Mixture, summarize
 from momentmix.arrays import namespace
 from momentmix.summary.kernels.array_sums import ArrayExecutor
 from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
@@ -35,6 +35,6 @@ def test_kernel_agrees_with_plain_array_operations(d, m, q, weighted):
 def test_gradients_stop_at_sums_but_not_at_densities():
     rows = torch.randn((2_000, 3), dtype=torch.float64, requires_grad=True)
     assert summarize(rows, 2).n_rows == 2_000
-    mixture = DiagonalMixture([1.0], [[1.0, 2.0, 3.0]], np.ones((1, 3)))
+    mixture = Mixture.diagonal([1.0], [[1.0, 2.0, 3.0]], np.ones((1, 3)))
     mixture.log_prob(rows).sum().backward()
     np.testing.assert_allclose(rows.grad, mixture.means - rows.detach().numpy(), atol=1e-12)

@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from momentmix import DiagonalMixture
+from momentmix import Mixture
 from momentmix.fitting.conditions.conditions import gaussian_powers, point_powers
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
+from momentmix.paper.experiments import ExactMoments
 from momentmix.paper.incomplete_tensor import power_sum
 
 
@@ -16,7 +17,7 @@ def random_mixture(r, d, seed, spread=1.0):
     rng = np.random.default_rng(seed)
     weights = rng.uniform(0.5, 1.5, size=r)
     means = spread * rng.normal(size=(r, d))
-    return DiagonalMixture(weights / weights.sum(), means, rng.uniform(0.3, 1.5, size=(r, d)))
+    return Mixture.diagonal(weights / weights.sum(), means, rng.uniform(0.3, 1.5, size=(r, d)))
 
 
 def exact_moments(mixture, order, n_rows=10**12):
@@ -24,13 +25,14 @@ def exact_moments(mixture, order, n_rows=10**12):
     mean = mixture.weights @ mixture.means
     variance = mixture.weights @ (mixture.variances + (mixture.means - mean) ** 2)
     scale = np.sqrt(variance)
-    z = DiagonalMixture(
+    z = Mixture.diagonal(
         mixture.weights, (mixture.means - mean) / scale, mixture.variances / variance
     )
     d = mixture.n_features
     orders = [np.ones(1)] + [power_sum(z.means, s, z.weights) for s in range(1, order + 1)]
     squared = [
-        np.array([z.squared_moments(j, q) for j in range(d)]) for q in range(min(2, d - 1) + 1)
+        np.array([ExactMoments(z).squared_moments(j, q) for j in range(d)])
+        for q in range(min(2, d - 1) + 1)
     ]
     powers = gaussian_powers(parameters_of(z), 6)
     pairs, others = index_sets(d, 2), [np.delete(np.arange(d), j) for j in range(d)]

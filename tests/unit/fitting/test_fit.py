@@ -51,7 +51,7 @@ def test_shift_and_scale_of_the_rows_carry_over(case, form):
     a = mm.fit(form(rows), 3, random_state=0).mixture
     b = mm.fit(form(rows * scale + shift), 3, random_state=0).mixture
     _, means, variances = matched(
-        mm.DiagonalMixture(b.weights, (b.means - shift) / scale, b.variances / scale**2), a
+        mm.Mixture.diagonal(b.weights, (b.means - shift) / scale, b.variances / scale**2), a
     )
     np.testing.assert_allclose(means, a.means, atol=2e-3)
     np.testing.assert_allclose(variances, a.variances, atol=2e-3)
@@ -97,7 +97,7 @@ def test_one_component_at_any_dimension():
 
 
 def test_over_capacity_with_rows_goes_on_from_the_rows():
-    truth = mm.DiagonalMixture([0.5, 0.5], [[-3.0, 0.0], [3.0, 0.0]], np.ones((2, 2)))
+    truth = mm.Mixture.diagonal([0.5, 0.5], [[-3.0, 0.0], [3.0, 0.0]], np.ones((2, 2)))
     rows, labels = truth.sample(2000, random_state=0)
     result = mm.fit(rows, 2, random_state=0)
     assert abs((result.mixture.predict(rows) == labels).mean() - 0.5) > 0.49
@@ -138,7 +138,7 @@ GOOD = np.random.default_rng(0).normal(size=(200, 5))
         (GOOD, {"n_components": 2.5}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'"),
         (GOOD, {"n_components": "3"}, InputTypeError, "integer ≥ 1, 'auto' or 'bic'; got '3'"),
         (GOOD, {"n_components": True}, InputTypeError, "must be an integer"),
-        (GOOD, {"remedies": "apply"}, InputError, 'must be "try" or None'),
+        (GOOD, {"remedies": "try"}, InputTypeError, "result.suggest"),
         (mm.summarize(GOOD), {"n_components": 9}, CapacityError, "at most 3 components from"),
         (
             mm.summarize(np.random.default_rng(0).normal(size=(300, 9)), 3),
@@ -247,7 +247,7 @@ def least_deviation(result):
 
 def test_a_later_round_of_the_search_may_add_no_candidate():
     rng = np.random.default_rng([9400, 0])
-    truth = mm.DiagonalMixture(
+    truth = mm.Mixture.diagonal(
         rng.dirichlet(np.full(8, 8.0)),
         1.2 * rng.normal(size=(8, 12)),
         rng.uniform(0.5, 1.3, (8, 12)),

@@ -17,7 +17,7 @@ SMALL = r"standard deviation of at least 1e-151.*column 2{} has .*multiply it by
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(5)
-    truth = mm.DiagonalMixture(
+    truth = mm.Mixture.diagonal(
         [0.3, 0.7], 3 + 4 * rng.standard_normal((2, 6)), 1 + rng.random((2, 6))
     )
     return truth.sample(2000, random_state=1)[0]

@@ -19,7 +19,7 @@ MEANS = [[-1.5, -1.5, -1.5, -1.5], [1.5, 1.0, 1.5, 1.5]]
 COVARIANCES = np.stack([np.eye(4), np.eye(4)])
 COVARIANCES[:, 0, 1] = COVARIANCES[:, 1, 0] = [0.5, -0.3]
 LAWS = {
-    "diagonal": (mm.DiagonalMixture([0.4, 0.6], MEANS, np.ones((2, 4))), None),
+    "diagonal": (mm.Mixture.diagonal([0.4, 0.6], MEANS, np.ones((2, 4))), None),
     "block": (mm.Mixture([0.4, 0.6], MEANS, COVARIANCES), [[0, 1]]),
 }
 

@@ -100,7 +100,7 @@ def test_it_is_shown_and_is_no_component(tmp_path):
 
 
 def test_another_mixture_is_refused():
-    for other in (mm.DiagonalMixture([1.0], [[0.0] * 3], [[9.0] * 3]), PLAIN, WIDE.select([0, 1])):
+    for other in (mm.Mixture.diagonal([1.0], [[0.0] * 3], [[9.0] * 3]), PLAIN, WIDE.select([0, 1])):
         with pytest.raises(InputError, match="columns and the blocks of the mixture"):
             GROUPS.with_background(other, 0.1)
     with pytest.raises(InputError, match="between 0 and 1"):

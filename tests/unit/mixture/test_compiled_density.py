@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from momentmix import DiagonalMixture
+from momentmix import Mixture
 from momentmix.fitting.em import em
 from momentmix.mixture import density
 from momentmix.mixture.density import Density, mean_log_densities, statistics_of
@@ -51,7 +51,7 @@ def test_sums_of_features_in_memory(k, r, d, n, instructions, monkeypatch):
 
 def mixture_of(r, d, rng):
     p = batch_of(1, r, d, rng)[0]
-    return DiagonalMixture(p.weights, 3.0 * p.means, p.variances)
+    return Mixture.diagonal(p.weights, 3.0 * p.means, p.variances)
 
 
 @pytest.mark.parametrize(("r", "d", "n"), [(6, 15, 20_001), (3, 2, 1001), (4, 9, 777), (1, 1, 5)])
@@ -74,7 +74,7 @@ def test_rows_of_any_layout(r, d, n, instructions, monkeypatch):
         np.testing.assert_allclose(statistics, expected[0], rtol=1e-11, atol=1e-11 * n)
         assert total == pytest.approx(expected[1], rel=1e-13)
         assert count == n
-    for name in ("log_prob", "responsibilities", "predict"):
+    for name in ("log_prob", "predict_proba", "predict"):
         wanted = without_code(lambda name=name: getattr(mixture, name)(rows), monkeypatch)
         for values in (rows, np.asfortranarray(rows)):
             np.testing.assert_allclose(getattr(mixture, name)(values), wanted, atol=1e-11)

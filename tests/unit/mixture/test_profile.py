@@ -11,7 +11,7 @@ from scipy.stats import norm
 import momentmix as mm
 from momentmix.errors import InputError
 
-MACHINES = mm.DiagonalMixture(
+MACHINES = mm.Mixture.diagonal(
     [0.5, 0.25, 0.25],
     [[126.0, 60.0], [109.0, 54.0], [126.0, 54.0]],
     [[9.0, 4.0]] * 3,
@@ -35,20 +35,20 @@ def test_means_are_compared_with_those_of_all_others_together():
 
 
 def test_a_mean_between_the_others_is_medium():
-    mixture = mm.DiagonalMixture([1 / 3] * 3, [[0.0], [5.0], [10.0]], np.ones((3, 1)), ["a"])
+    mixture = mm.Mixture.diagonal([1 / 3] * 3, [[0.0], [5.0], [10.0]], np.ones((3, 1)), ["a"])
     assert [p.traits[0].what for p in mixture.profile()] == ["low", "medium", "high"]
     assert str(mixture.profile()[1]) == "33 % of rows; a medium (5, others 0 to 10)"
 
 
 def test_small_differences_are_no_traits():
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.2]], [[1.0], [1.0]], ["a"])
+    mixture = mm.Mixture.diagonal([0.5, 0.5], [[0.0], [0.2]], [[1.0], [1.0]], ["a"])
     assert [p.traits for p in mixture.profile()] == [(), ()]
     assert mixture.profile().names == ["typical", "typical (2)"]
     assert str(mixture.profile()[0]) == "50 % of rows"
 
 
 def test_spread_is_told_where_means_are_equal():
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[0.0], [0.0]], [[1.0], [9.0]], ["a"])
+    mixture = mm.Mixture.diagonal([0.5, 0.5], [[0.0], [0.0]], [[1.0], [9.0]], ["a"])
     first, second = (p.traits[0] for p in mixture.profile())
     # Densities are equal at ±1.57, the root of 9 ln(9) / 8.
     assert first.text == "a close to 0 (between -1.5 and 1.5: 86 % of its rows)"
@@ -60,13 +60,13 @@ def test_spread_is_told_where_means_are_equal():
 
 def test_tails_of_wide_laws_are_no_reason_for_an_interval():
     # Below 0 there are rows of the second by its law alone: sizes of small and of large schools.
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[500.0], [5000.0]], [[300.0**2], [4000.0**2]], ["a"])
+    mixture = mm.Mixture.diagonal([0.5, 0.5], [[500.0], [5000.0]], [[300.0**2], [4000.0**2]], ["a"])
     first, second = (p.traits[0] for p in mixture.profile())
     assert (first.what, first.text) == ("low", "a low (500 against 5,000)")
     assert first.sentence.startswith("a below 1,")
     assert second.text == "a high (5,000 against 500)"
     # Few rows far above all others, by a law that is as wide below them.
-    mixture = mm.DiagonalMixture([0.9, 0.1], [[20.0], [1200.0]], [[50.0**2], [1800.0**2]], ["a"])
+    mixture = mm.Mixture.diagonal([0.9, 0.1], [[20.0], [1200.0]], [[50.0**2], [1800.0**2]], ["a"])
     first, second = (p.traits[0] for p in mixture.profile())
     assert (first.text, second.text) == ("a low (20 against 1,200)", "a high (1,200 against 20)")
 
@@ -179,7 +179,7 @@ def test_the_best_trait_is_the_one_that_sorts_most_rows():
 def test_a_mean_that_the_sentence_contradicts_is_not_named():
     """Others have a mean of 12.5, but most of them lie below."""
     means, variances = [[5.0], [0.0], [200.0]], [[1.0], [1.0], [1e4]]
-    group = mm.DiagonalMixture([0.2, 0.75, 0.05], means, variances, ["a"]).profile()[0]
+    group = mm.Mixture.diagonal([0.2, 0.75, 0.05], means, variances, ["a"]).profile()[0]
     assert group.name == "a above 2.5"
     assert group.traits[0].text == "a above 2.5 (99 % against 6.7 %)"
 
@@ -187,7 +187,7 @@ def test_a_mean_that_the_sentence_contradicts_is_not_named():
 def test_names_of_twenty_components_differ_without_numbers():
     rng = np.random.default_rng(0)
     means, variances = 3 * rng.normal(size=(20, 6)), rng.uniform(0.5, 2, (20, 6))
-    mixture = mm.DiagonalMixture(rng.dirichlet(np.ones(20)), means, variances, list("abcdef"))
+    mixture = mm.Mixture.diagonal(rng.dirichlet(np.ones(20)), means, variances, list("abcdef"))
     names = mixture.profile().names
     assert len(set(names)) == 20
     assert not any("(" in name or name.count(",") > 2 for name in names)
@@ -218,17 +218,17 @@ def test_a_component_that_never_sees_a_column_says_so():
 
 
 def test_a_result_leaves_out_what_chance_explains():
-    law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.0]], np.ones((2, 4)))
+    law = mm.Mixture.diagonal([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.0]], np.ones((2, 4)))
     rows, _ = law.sample(60, random_state=0)
     result = mm.fit(rows, 2, random_state=0)
     told = {t.column for p in result.profile() for t in p.traits if t.what != "spread"}
     assert told == {"feature 0", "feature 1", "feature 2"}
-    shifted = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.5]], np.ones((2, 4)))
+    shifted = mm.Mixture.diagonal([0.5, 0.5], [[0.0] * 4, [9.0, 9.0, 9.0, 0.5]], np.ones((2, 4)))
     assert "feature 3" in {t.column for p in shifted.profile() for t in p.traits}
 
 
 def test_a_result_says_how_well_other_rows_give_each_component_again():
-    law = mm.DiagonalMixture([0.5, 0.5], [[0.0] * 4, [9.0] * 4], np.ones((2, 4)))
+    law = mm.Mixture.diagonal([0.5, 0.5], [[0.0] * 4, [9.0] * 4], np.ones((2, 4)))
     result = mm.fit(law.sample(200, random_state=0)[0], 2, random_state=0)
     known = replace(result.certificate, reproducibility=np.array([0.962, np.nan]))
     first, second = profile = replace(result, certificate=known).profile()
@@ -250,7 +250,7 @@ def test_a_result_says_how_well_other_rows_give_each_component_again():
 
 def test_names_differ_whatever_the_components():
     rng = np.random.default_rng(0)
-    mixture = mm.DiagonalMixture(
+    mixture = mm.Mixture.diagonal(
         np.full(30, 1 / 30), rng.integers(0, 2, (30, 2)) * 9.0, np.ones((30, 2))
     )
     names = mixture.profile().names
@@ -289,7 +289,7 @@ def test_a_profile_is_a_sequence_a_table_and_html():
 def test_the_repr_is_short_whatever_the_size():
     rng = np.random.default_rng(0)
     names = [f"{'long ' * 9}{j}" for j in range(50)]
-    mixture = mm.DiagonalMixture(
+    mixture = mm.Mixture.diagonal(
         np.full(25, 1 / 25), rng.normal(size=(25, 50)), np.ones((25, 50)), names
     )
     profile = mixture.profile()
@@ -300,11 +300,11 @@ def test_the_repr_is_short_whatever_the_size():
 
 @pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
 def test_any_scale(scale):
-    mixture = mm.DiagonalMixture([0.5, 0.5], [[scale], [2 * scale]], [[0.0], [0.0]], ["a"])
+    mixture = mm.Mixture.diagonal([0.5, 0.5], [[scale], [2 * scale]], [[0.0], [0.0]], ["a"])
     assert [p.name for p in mixture.profile()] == ["low a", "high a"]
 
 
 def test_one_component_is_all_rows():
     assert (
-        str(mm.DiagonalMixture([1.0], [[0.0]], [[1.0]]).profile()) == "0  all rows: 100 % of rows"
+        str(mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]]).profile()) == "0  all rows: 100 % of rows"
     )

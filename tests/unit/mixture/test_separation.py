@@ -175,7 +175,7 @@ def test_an_unknown_valley_has_no_words_of_a_known_one():
 
 MEANS = np.outer([0.0, 3.4, 0.0], np.full(10, 0.1**0.5))
 MEANS[2, ::2] = 4.0
-TRUTH = mm.DiagonalMixture([0.5, 0.3, 0.2], MEANS, np.ones((3, 10)))  # the order of results
+TRUTH = mm.Mixture.diagonal([0.5, 0.3, 0.2], MEANS, np.ones((3, 10)))  # the order of results
 
 
 @pytest.mark.parametrize("source", ["rows", "summary"])

@@ -19,7 +19,7 @@ VARIANCES = np.array([[16.0, 4.0, 0.3]] * 3)
 
 
 def mixture(weights):
-    return mm.DiagonalMixture(weights, MEANS, VARIANCES, NAMES)
+    return mm.Mixture.diagonal(weights, MEANS, VARIANCES, NAMES)
 
 
 MODEL = mixture([0.6, 0.25, 0.15])
@@ -162,7 +162,7 @@ def test_columns_are_matched_by_name():
 
 def test_huge_offsets_change_nothing():
     shift = np.array([1e9, -1e7, 0.0])
-    moved = mm.DiagonalMixture(MODEL.weights, MEANS + shift, VARIANCES, NAMES)
+    moved = mm.Mixture.diagonal(MODEL.weights, MEANS + shift, VARIANCES, NAMES)
     rows = rows_of([0.3, 0.3, 0.4], 2000, 5)
     here, there = (
         mm.track(MODEL, {"EU": summary(rows)}),
@@ -190,7 +190,7 @@ def test_constant_columns_take_no_part():
 
 
 def test_one_component_has_all_rows():
-    model = mm.DiagonalMixture([1.0], MEANS[:1], VARIANCES[:1], NAMES)
+    model = mm.Mixture.diagonal([1.0], MEANS[:1], VARIANCES[:1], NAMES)
     tracking = mm.track(model, {"EU": summary(rows_of([1.0, 0.0, 0.0], 1000, 0))})
     assert tracking.weights.tolist() == [[1.0]]
     assert tracking.fits.all()
@@ -296,7 +296,7 @@ def with_gap():
 def twins(means):
     """A model of one column and these means, and a group of it."""
     means = np.array(means)[:, None]
-    model = mm.DiagonalMixture(np.full(len(means), 1 / len(means)), means, np.ones_like(means))
+    model = mm.Mixture.diagonal(np.full(len(means), 1 / len(means)), means, np.ones_like(means))
     return model, {"EU": mm.summarize(model.sample(1000, random_state=0)[0])}
 
 
@@ -328,7 +328,7 @@ def test_bad_input_is_refused_with_the_cure(arguments, message):
 
 
 def test_a_group_of_a_few_rows_is_not_tested():
-    model = mm.DiagonalMixture([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]], np.ones((2, 2)))
+    model = mm.Mixture.diagonal([0.5, 0.5], [[0.0, 0.0], [4.0, 4.0]], np.ones((2, 2)))
     far = np.array([[0.0, 9.0], [9.0, 0.0], [2.0, 8.0], [8.0, 2.0]])
     cube = {0: mm.summarize(model.sample(500, random_state=0)[0]), 1: mm.summarize(far)}
     tracking = mm.track(model, cube)

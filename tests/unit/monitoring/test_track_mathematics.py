@@ -25,7 +25,7 @@ def mixture(d=3, r=3, weights=None):
     rng = np.random.default_rng(0)
     own = rng.dirichlet(np.full(r, 5.0))
     means, variances = 2 * rng.standard_normal((r, d)), rng.uniform(0.5, 1, (r, d))
-    return mm.DiagonalMixture(own if weights is None else weights, means, variances)
+    return mm.Mixture.diagonal(own if weights is None else weights, means, variances)
 
 
 def cube_of(weights, sizes):
@@ -88,7 +88,7 @@ def test_rows_of_no_component_are_seen():
 
 def test_shares_of_rows_that_can_be_told_apart_have_wilsons_interval():
     n, k = 200, 9
-    model = mm.DiagonalMixture([0.5, 0.5], [[-1.0], [1.0]], np.full((2, 1), 1e-8))
+    model = mm.Mixture.diagonal([0.5, 0.5], [[-1.0], [1.0]], np.full((2, 1), 1e-8))
     rows = np.where(np.arange(n) < k, 1.0, -1.0) + 1e-4 * np.tile([1.0, -1.0], n // 2)
     found = mm.track(model, {"EU": mm.summarize(rows[:, None])}, model_rows=inf)
     share = k / n
@@ -100,11 +100,11 @@ def test_shares_of_rows_that_can_be_told_apart_have_wilsons_interval():
 def moved_groups(size, count):
     """A model of 1200 rows, and groups of components that are `size` standard errors away."""
     rng, means = np.random.default_rng(11), np.outer([0.0, 1.0], [1.5, 1.0, 0.8])
-    model = mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 3)))
+    model = mm.Mixture.diagonal([0.5, 0.5], means, np.ones((2, 3)))
     change = size * 0.05 * np.array([[1.0, 0.5, 1.5], [0.5, 1.0, 1.0]])
     wanted, cube = rng.dirichlet(np.ones(2), count), {}
     for g, w in enumerate(wanted):
-        truth = mm.DiagonalMixture(w, means + change, np.ones((2, 3)))
+        truth = mm.Mixture.diagonal(w, means + change, np.ones((2, 3)))
         cube[g] = mm.summarize(truth.sample(2000, random_state=g)[0])
     return model, cube, wanted
 

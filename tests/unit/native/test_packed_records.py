@@ -37,7 +37,7 @@ def test_fit_and_predict(kind):
     for name in ("weights", "means"):
         assert (getattr(found.mixture, name) == getattr(expected.mixture, name)).all()
     mixture = expected.mixture
-    for name in ("predict", "predict_proba", "score_samples"):
+    for name in ("predict", "predict_proba", "log_prob"):
         for some in (slice(None), slice(0, 1), slice(None, None, -2)):
             first, second = (getattr(mixture, name)(x[some]) for x in (rows, packed))
             assert (first == second).all()

@@ -6,7 +6,7 @@ import pytest
 from scipy.optimize import least_squares
 
 import momentmix as mm
-from momentmix import DiagonalMixture, IncompleteSymmetricTensor, largest_rank
+from momentmix import IncompleteSymmetricTensor, Mixture, largest_rank
 from momentmix.errors import FitWarning
 from momentmix.mixture.matching import largest_factor_error
 from momentmix.paper import experiments
@@ -177,10 +177,14 @@ def test_too_few_iterations_are_reported(noisy):
     assert not fit_powers([tensor], start, max_iterations=1).converged
 
 
+def exact_tensor(mixture, order):
+    return IncompleteSymmetricTensor.from_factors(mixture.means, order, mixture.weights)
+
+
 def test_weights_and_vectors_together_keep_the_constraints():
     rng = np.random.default_rng(2)
-    truth = DiagonalMixture([0.2, 0.3, 0.5], rng.standard_normal((3, 8)), np.ones((3, 8)))
-    tensors = [truth.moment_tensor(3), truth.moment_tensor(1)]
+    truth = Mixture.diagonal([0.2, 0.3, 0.5], rng.standard_normal((3, 8)), np.ones((3, 8)))
+    tensors = [exact_tensor(truth, m) for m in (3, 1)]
     found = fit_powers(
         tensors, truth.means + 0.1 * rng.standard_normal((3, 8)), np.array([0.3, 0.3, 0.4])
     )
@@ -191,8 +195,8 @@ def test_weights_and_vectors_together_keep_the_constraints():
 
 def test_a_component_that_is_not_there_gets_weight_zero():
     rng = np.random.default_rng(3)
-    truth = DiagonalMixture([0.4, 0.6], rng.standard_normal((2, 8)), np.ones((2, 8)))
-    tensors = [truth.moment_tensor(3), truth.moment_tensor(2), truth.moment_tensor(1)]
+    truth = Mixture.diagonal([0.4, 0.6], rng.standard_normal((2, 8)), np.ones((2, 8)))
+    tensors = [exact_tensor(truth, m) for m in (3, 2, 1)]
     start = np.concatenate([truth.means, rng.standard_normal((1, 8))])
     found = fit_powers(tensors, start, np.array([0.35, 0.55, 0.1]))
     assert (found.weights >= 0).all()

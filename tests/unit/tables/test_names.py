@@ -35,11 +35,11 @@ def test_columns_that_share_the_name_of_a_feature_are_refused():
     frame = pd.DataFrame({"a": [1.5, 0.5, 2.0], "b": [0, 1, 1], "p": list("xyx")})
     mixture = mm.fit(frame, 1, families={"b": "bernoulli"}).mixture
     twice = frame.assign(q=1.0).rename(columns={"q": "a"})
-    for call in (mixture.score_samples, mixture.schema.encode):
+    for call in (mixture.log_prob, mixture.schema.encode):
         with pytest.raises(InputError, match="must differ from each other; repeated: 'a'"):
             call(twice)
     other = pd.concat([frame, twice[["a"]]], axis=1).set_axis(["a", "b", "p", "z", "z"], axis=1)
-    np.testing.assert_array_equal(mixture.score_samples(other), mixture.score_samples(frame))
+    np.testing.assert_array_equal(mixture.log_prob(other), mixture.log_prob(frame))
 
 
 def test_times_in_a_container_of_another_library_are_refused():

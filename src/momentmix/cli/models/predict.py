@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from momentmix.cli.tables import Answers, KeptColumns
     from momentmix.families.column import Column
     from momentmix.mixture.mixture import Mixture
-    from momentmix.mixture.tables.rows import TableDensity
+    from momentmix.mixture.rows import RowDensity
     from momentmix.tables.source import Source
     from momentmix.tables.table_rows import RowBlock, TableRows
 
@@ -41,12 +41,12 @@ def options_of(read_options: ReadOptions, path: str, may_drop: bool = False) -> 
 
     Where it `may_drop` rows, it also leaves those with gaps out as the fit did.
     """
-    from momentmix.mixture.model_file import read_model
+    from momentmix.mixture.model_file import load_model
 
     if read_options.missing != "error":
         return read_options
     try:
-        record = read_model(path)["fit"]
+        record = load_model(path)[1] or {}
         found = record["certificate"]["findings"]
         at_random = any(finding["name"] == "missing-at-random" for finding in found)
         drops = may_drop and (record["options"] or {}).get("missing") == "drop"
@@ -161,7 +161,7 @@ def _predicted(
     """Yield kept columns and answers, NaN for dropped rows; files are read ahead."""
     from momentmix.parallel import read_ahead
 
-    model = mixture.table_density()
+    model = mixture.row_density
     for i, source in enumerate(rows.sources):
         others = kept.numbers[i] if kept.numbers else ()
         blocks = rows.source_blocks(i, others=others, unseen=unseen)
@@ -173,7 +173,7 @@ def _predicted(
 
 
 def _answer(
-    model: TableDensity, block: RowBlock, source: Source, probabilities: bool, density: bool
+    model: RowDensity, block: RowBlock, source: Source, probabilities: bool, density: bool
 ) -> NDArray[np.float64]:
     """Return labels, probabilities and log-densities.
 
@@ -195,7 +195,7 @@ def _answer(
             "probable one. Drop the row, or bring the columns to the units of the model."
         )
     answer = np.full((block.n_read, found.shape[1] + probabilities + density), np.nan)
-    labels, n_groups = found[:, 0], model.density.n_groups
+    labels, n_groups = found[:, 0], model.n_groups
     if probabilities:
         answer[whole, 1 : 1 + found.shape[1]] = found
         labels = found.argmax(axis=1)

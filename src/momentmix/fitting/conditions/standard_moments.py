@@ -33,7 +33,7 @@ from momentmix.families.gaussian import LEAST_STEPS, MOST_FLOOR
 from momentmix.families.law import Law
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import Mixture, mixture_from
+from momentmix.mixture.mixture import Mixture, mixture_of_parameters
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.tables.names import check_feature_names
@@ -318,12 +318,12 @@ class StandardMoments:
     def standardize(self, mixture: Mixture) -> Mixture:
         """A mixture of raw features as one of standardized features."""
         p = mixture.parameters.standardized(self.shift, self.scale)
-        return mixture_from(p, mixture.feature_names)
+        return mixture_of_parameters(p, mixture.feature_names)
 
     def restore(self, mixture: Mixture) -> Mixture:
         """A mixture of standardized features as one of raw features, with their names."""
         p = mixture.parameters.restored(self.shift, self.scale)
-        return mixture_from(p, self.feature_names)
+        return mixture_of_parameters(p, self.feature_names)
 
 
 def laws_without(laws: tuple[Law, ...], constant: NDArray[np.bool_]) -> tuple[Law, ...]:

@@ -103,10 +103,9 @@ def mean_log_prob(
     rows: Rows, mixture: Mixture, schema: Schema | None, context: FitContext
 ) -> float:
     """Mean log-density of the rows, features of a schema, by their weights."""
-    log_prob = mixture.log_prob_of_features(schema)
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float]:
-        logs = to_numpy(log_prob(block))
+        logs = to_numpy(mixture.log_prob_of_features(block, schema))
         own = np.ones(len(logs)) if counts is None else np.asarray(counts)
         return float(own @ logs), float(own.sum())
 
@@ -118,11 +117,11 @@ def share_of(
     rows: Rows, groups: Mixture, background: Mixture, schema: Schema | None, context: FitContext
 ) -> float:
     """The share of the background among the rows, in one pass."""
-    log_groups, log_background = (x.log_prob_of_features(schema) for x in (groups, background))
 
     def sums(block: Any, counts: Float | None = None) -> tuple[Float, float]:
+        logs = [x.log_prob_of_features(block, schema) for x in (groups, background)]
         with np.errstate(over="ignore", invalid="ignore"):
-            ratios = np.exp(np.minimum(to_numpy(log_background(block) - log_groups(block)), 700.0))
+            ratios = np.exp(np.minimum(to_numpy(logs[1] - logs[0]), 700.0))
         ratios = np.nan_to_num(ratios, nan=0.0)
         own = np.ones(len(ratios)) if counts is None else np.asarray(counts)
         near = ratios > _NOTHING

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import isnan, nan
 from typing import Any, Literal
 
@@ -60,7 +61,7 @@ from momentmix.fitting.robust.number_of_components import (
     with_final,
 )
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import mixture_from
+from momentmix.mixture.mixture import mixture_of_parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
@@ -345,11 +346,11 @@ def in_data_units(
     ordered = replace(parameters, weights=weights)[order].without_seen(moments.n_rows)
     ordered = ordered.restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns
-    mixture = mixture_from(ordered, names, schema)
+    mixture = mixture_of_parameters(ordered, names, schema)
     log_likelihood, units = None, 0.0
     if rows is not None:
         with context.clock.stage("log-likelihood"):
-            log_prob = mixture.log_prob_of_features(schema)
+            log_prob = partial(mixture.log_prob_of_features, schema=schema)
             log_likelihood, standardized = _log_likelihoods(rows, log_prob, answer, context)
         units = standardized - log_likelihood
     findings = find_constants(moments)
@@ -432,7 +433,7 @@ def with_background(
         far = rows.take(context.checked.outliers.places)
         wide = wide_density(far, moments, p).restored(moments.shift, moments.scale)
         names = moments.feature_names if draft.schema is None else None
-        background = mixture_from(wide, names, draft.schema)
+        background = mixture_of_parameters(wide, names, draft.schema)
         share = share_of(rows, draft.mixture, background, draft.schema, context)
         mixture, log_likelihood = draft.mixture.with_background(background, share), None
         if draft.log_likelihood is not None:

@@ -20,7 +20,7 @@ from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
 from momentmix.fitting.robust import number_of_components
 
 NAN = float("nan")
-MIXTURE = mm.DiagonalMixture([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
+MIXTURE = mm.Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
 FATAL = found(Severity.FATAL, "constant-column", ["a"])
 WARNING = found(Severity.WARNING, "constant-column", ["b"])
 
@@ -358,7 +358,7 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 6, "fit has version 6; this momentmix reads version 7"),
+        (("version",), 6, "fit has version 6; this momentmix reads version 8"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):
@@ -376,7 +376,7 @@ def test_damaged_fields_are_refused(place, value, message):
 
 def one_column(r, n=3000):
     """One column of r components: more than two have more parameters than any six moments."""
-    truth = mm.DiagonalMixture(np.full(r, 1 / r), 20.0 * np.arange(r)[:, None], np.ones((r, 1)))
+    truth = mm.Mixture.diagonal(np.full(r, 1 / r), 20.0 * np.arange(r)[:, None], np.ones((r, 1)))
     return truth.sample(n, random_state=0)[0]
 
 

@@ -146,7 +146,7 @@ def test_rows_unlike_the_first_ones_are_no_outliers():
 
 @pytest.fixture(scope="module")
 def case():
-    truth = mm.DiagonalMixture([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
+    truth = mm.Mixture.diagonal([0.4, 0.6], [[-2.0] * 5, [2.0] * 5], np.ones((2, 5)))
     return truth.sample(500, random_state=0)[0]
 
 
@@ -181,7 +181,7 @@ def test_one_wild_row_belongs_to_no_group_and_does_not_spoil_the_fit(case):
 
 def test_groups_are_those_without_the_scattered_rows():
     rng = np.random.default_rng(1)
-    truth = mm.DiagonalMixture([0.4, 0.6], [[0.0] * 6, [3.0] * 6], np.ones((2, 6)))
+    truth = mm.Mixture.diagonal([0.4, 0.6], [[0.0] * 6, [3.0] * 6], np.ones((2, 6)))
     groups, _ = truth.sample(3000, random_state=2)
     rows = np.concatenate([groups, 1.5 + 2.5 * rng.standard_t(2, (30, 6))])
     result = mm.fit(rows, random_state=0)

@@ -7,7 +7,7 @@ import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture, sample_means
 from scipy.stats import chi2
 
-from momentmix import DiagonalMixture
+from momentmix import Mixture
 from momentmix.fitting.conditions.conditions import gaussian_powers
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
@@ -233,7 +233,7 @@ def orthonormal(parameters, column, z, highest):
 
 def test_excess_of_powers_against_simulation():
     """Components narrow beside their distance: tails are light, and a simulation converges."""
-    truth = DiagonalMixture(
+    truth = Mixture.diagonal(
         [0.3, 0.4, 0.3], [[-1.5, -1.0], [0.0, 0.5], [1.2, 2.0]], np.full((3, 2), 0.05)
     )
     rows, _ = truth.sample(400_000, random_state=0)

@@ -31,7 +31,7 @@ def clean_case(seed, n=N, separation=None):
     rng = np.random.default_rng(seed)
     d, r = int(rng.integers(3, 9)), int(rng.integers(1, 5))
     means = rng.normal(size=(r, d)) * (separation or rng.uniform(1, 3))
-    truth = mm.DiagonalMixture(rng.dirichlet(np.full(r, 4.0)), means, rng.uniform(0.3, 2, (r, d)))
+    truth = mm.Mixture.diagonal(rng.dirichlet(np.full(r, 4.0)), means, rng.uniform(0.3, 2, (r, d)))
     rows, labels = truth.sample(n, random_state=seed)
     return truth, rows, labels
 
@@ -59,7 +59,7 @@ def with_column(case, column):
     truth, rows, _ = case
     middle = np.clip(column, *np.quantile(column, [0.02, 0.98]))
     r = truth.n_components
-    start = mm.DiagonalMixture(
+    start = mm.Mixture.diagonal(
         truth.weights,
         np.column_stack([truth.means, np.full(r, middle.mean())]),
         np.column_stack([truth.variances, np.full(r, middle.var())]),
@@ -219,7 +219,7 @@ def test_copies_of_rows_are_named(change):
 
 def test_equal_rows_of_rounded_columns_are_no_copies():
     rng = np.random.default_rng(0)
-    truth = mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    truth = mm.Mixture.diagonal([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
     rows = np.round(rng.standard_normal((N, 2)), 1)
     assert len(np.unique(rows, axis=0)) < 0.9 * N
     assert "duplicate-rows" not in findings_of(rows, truth)
@@ -235,7 +235,7 @@ def test_findings_use_an_excerpt_of_many_rows():
 
 
 def test_few_rows_say_nothing_about_columns():
-    truth = mm.DiagonalMixture([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
+    truth = mm.Mixture.diagonal([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
     rows = np.random.default_rng(0).integers(0, 2, (25, 2)) * 1.0
     assert not findings_of(rows, truth)
 
@@ -318,7 +318,7 @@ def test_an_independent_column_that_draws_the_components_is_named():
     rows = noise + 4.0 * np.column_stack([label] * 3 + [1.5 * side])
 
     def start(*means):
-        return mm.DiagonalMixture([0.5, 0.5], means, np.ones((2, 4)))
+        return mm.Mixture.diagonal([0.5, 0.5], means, np.ones((2, 4)))
 
     along = findings_of(rows, start([2.0, 2, 2, 0], [2.0, 2, 2, 6]))
     assert along["independent-column"].text.startswith("column 3 (two peaks) is not Gaussian and")

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, monomial_covariance, parameters_of, random_mixture
 
-from momentmix import DiagonalMixture, fit
+from momentmix import Mixture, fit
 from momentmix.errors import InputError
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
 from momentmix.fitting.inference import whitening as module
@@ -69,7 +69,7 @@ def two_valued(variance, n_copies):
     rng = np.random.default_rng(4)
     means = np.column_stack([rng.standard_normal((2, 3)), np.tile([[-1.0], [1.5]], n_copies)])
     variances = np.column_stack([rng.uniform(0.5, 1.5, (2, 3)), np.full((2, n_copies), variance)])
-    return DiagonalMixture([0.4, 0.6], means, variances)
+    return Mixture.diagonal([0.4, 0.6], means, variances)
 
 
 @pytest.mark.parametrize("n_copies", [1, 2])

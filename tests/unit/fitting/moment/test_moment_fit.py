@@ -8,7 +8,7 @@ from fitting_helpers import (
     random_mixture,
 )
 
-from momentmix import DiagonalMixture
+from momentmix import Mixture
 from momentmix.capacity import count_monomials
 from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
@@ -35,7 +35,7 @@ def test_exact_moments_give_back_the_parameters(r, d, order):
 
 
 def _mixture(p):
-    return DiagonalMixture(p.weights / p.weights.sum(), p.means, p.variances)
+    return Mixture.diagonal(p.weights / p.weights.sum(), p.means, p.variances)
 
 
 def test_one_partition_of_exact_moments_finds_every_mean():

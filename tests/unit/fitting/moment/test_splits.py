@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture
 
-from momentmix import DiagonalMixture
+from momentmix import Mixture
 from momentmix.fitting.moment.candidates import split_starts
 from momentmix.fitting.moment.moment_fit import one_component
 
@@ -16,18 +16,18 @@ D = 6
 def one_column():
     means = np.zeros((2, D))
     means[1, 2] = 5.0
-    return DiagonalMixture([0.4, 0.6], means, np.tile(np.linspace(0.5, 1.5, D), (2, 1)))
+    return Mixture.diagonal([0.4, 0.6], means, np.tile(np.linspace(0.5, 1.5, D), (2, 1)))
 
 
 def on_a_line():
     direction = np.array([1.0, -2.0, 0.5, 1.5, 0.0, -1.0])
     means = np.outer([-1.0, 1.0], direction)
-    return DiagonalMixture([0.3, 0.7], means, np.ones((2, D)))
+    return Mixture.diagonal([0.3, 0.7], means, np.ones((2, D)))
 
 
 def equal_means():
     wide = np.array([4.0, 1.0, 3.0, 0.5, 1.0, 2.0])
-    return DiagonalMixture([0.5, 0.5], np.ones((2, D)), np.array([np.ones(D), wide]))
+    return Mixture.diagonal([0.5, 0.5], np.ones((2, D)), np.array([np.ones(D), wide]))
 
 
 def cosine(a, b):

@@ -22,7 +22,7 @@ PLACES = [([2], [5.0]), ([0, 6], [0.0, -3e7]), ([1, 1, 4], [1e-200, 5e-324, 1e10
 @pytest.fixture(scope="module")
 def case():
     rng = np.random.default_rng(3)
-    truth = mm.DiagonalMixture([0.3, 0.7], 4 * rng.standard_normal((2, 6)), 1 + rng.random((2, 6)))
+    truth = mm.Mixture.diagonal([0.3, 0.7], 4 * rng.standard_normal((2, 6)), 1 + rng.random((2, 6)))
     return truth.sample(2500, random_state=2)
 
 

@@ -27,7 +27,7 @@ def rng(seed=0):
     return np.random.default_rng(seed)
 
 
-TWO = mm.DiagonalMixture([0.4, 0.6], [[-2, 1, 0, 1], [1, -1, 1, 0]], np.ones((2, 4)))
+TWO = mm.Mixture.diagonal([0.4, 0.6], [[-2, 1, 0, 1], [1, -1, 1, 0]], np.ones((2, 4)))
 ROWS = {1: rng().standard_normal((N, 4)), 2: TWO.sample(N, random_state=0)[0]}
 PRICE = 0.5 * 9 * np.log(3000) / 3000  # the 2d + 1 parameters of a component
 
@@ -79,7 +79,7 @@ def test_a_rival_that_sorts_rows_otherwise_counts_against_it():
 
 def test_what_cannot_be_tested_is_not_decided():
     """One column: four components have more parameters than there are powers."""
-    truth = mm.DiagonalMixture([0.25] * 4, 8.0 * np.arange(4)[:, None], np.ones((4, 1)))
+    truth = mm.Mixture.diagonal([0.25] * 4, 8.0 * np.arange(4)[:, None], np.ones((4, 1)))
     moments, _ = summarized(truth.sample(2000, random_state=0)[0], 1, 1)
     z = parameters_of(moments.standardize(truth))
 

@@ -38,7 +38,7 @@ def test_a_part_is_the_marginal_law(mixture, columns):
     part = mixture.select(columns)
     assert part.feature_names == tuple(columns)
     own = {name: rows[name] for name in columns}
-    found = part.table_density().map_rows(own, log_sums)
+    found = part.row_density.map_rows(own, log_sums)
     expected = np.log(joint_densities(part, own).sum(axis=1))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-12)
     if part.schema is not None:

@@ -53,7 +53,7 @@ def test_densities_are_those_of_the_data(transform, offset):
     np.testing.assert_allclose(np.exp(mixture.log_prob({"y": values})), wanted, rtol=1e-12)
     shares = lognormal(values + offset) * mixture.weights
     shares /= shares.sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(mixture.responsibilities({"y": values}), shares, atol=1e-12)
+    np.testing.assert_allclose(mixture.predict_proba({"y": values}), shares, atol=1e-12)
     total = quad(lambda y: np.exp(mixture.log_prob([[y]])[0]), -offset + 1e-12, 200.0, limit=200)[0]
     assert total == pytest.approx(1.0, abs=1e-6)
 

@@ -1,9 +1,9 @@
-"""Remedies of fits with a known defect: is the right one offered first, and is any useless?
+"""Suggestions for fits with a known defect: is the right one first, and is any useless?
 
-    python benchmarks/remedies.py [n_tables] [seed]
+    python benchmarks/suggest.py [n_tables] [seed]
 
 Random tables of two to four groups; columns are numbers, counts and answers. Of seven fits five
-have a known defect. Each remedy offered is then fitted to all rows, and compared with the fit as it
+have a known defect. Each suggestion is then fitted to all rows, and compared with the fit as it
 was on 20,000 fresh rows of the law: a gain that is not positive is useless.
 """
 
@@ -103,7 +103,7 @@ SOUND = [sound, sound_gaps]
 def density(mixture, rows):
     """Mean log-density of complete rows; gaps are no part of it."""
     if any(column.has_missing for column in mixture.columns):
-        mixture = mm.DiagonalMixture(
+        mixture = mm.Mixture.diagonal(
             mixture.weights, mixture.means, mixture.variances, mixture.feature_names
         )
     return mixture.log_prob(rows, unseen="missing").mean()
@@ -117,21 +117,21 @@ def main(n_tables=49, seed=0):
         law = Law(rng)
         table, options, is_right = make(law, rng, int(rng.integers(800, 4000)))
         options = {"n_components": law.r, "random_state": k, **options}
+        result, name = mm.fit(table, **options), make.__name__
         start = time.process_time()
-        result = mm.fit(table, remedies="try", **options)
+        found = result.suggest(table)
         seconds = time.process_time() - start
-        found, name = result.remedies, make.__name__
         n_of[name] += 1
         right[name] += bool(found) and is_right(found[0].options)
         if name == "far_rows":  # those of the law alone: the groups
             result = mm.fit(table, **options)
         fresh, gains = law.draw(FRESH, rng), []
-        for remedy in found:
-            other = mm.fit(table, **remedy.options).mixture
+        for suggestion in found:
+            other = mm.fit(table, **suggestion.options).mixture
             gains.append(density(other, fresh) - density(result.mixture, fresh))
             offered[name] += 1
             if gains[-1] <= 0:
-                useless.append((k, str(remedy), round(gains[-1], 4)))
+                useless.append((k, str(suggestion), round(gains[-1], 4)))
         pairs = zip(found, gains, strict=True)
         texts = "; ".join(f"{r.change} {r.gain:+.3f} ({x:+.3f})" for r, x in pairs)
         print(
