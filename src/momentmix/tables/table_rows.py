@@ -301,9 +301,10 @@ class TableRows(Rows):
         def where(row: int, column: int) -> str:
             return self.where(table, first + row, column)
 
-        for j, cells in enumerate(batch):
+        source = self.sources[table]
+        for number, cells in zip(self.columns[table], batch, strict=True):
             if kind_of(cells).kind == "number":
-                warn_integers(numbers_of(cells), f"{where(0, j)} and the rows after it hold")
+                warn_integers(numbers_of(cells), f"{source.name}, {source.label(number)} holds")
         features, left_out = encode(columns, batch, where, unseen or "error")
         for j, (column, cells) in enumerate(zip(columns, batch, strict=True)):
             if column.drops and column.has_missing and (missing := missing_cells(cells)).any():
@@ -313,7 +314,7 @@ class TableRows(Rows):
             return RowBlock(first, size, features)
         missing = left_out
         if unseen == "missing":
-            if not first and not self.sources[table].in_memory:
+            if not first and not source.in_memory:
                 warn_of_unknown(columns, batch)
             missing = left_out.copy()  # without cells that are no level
             for j, (column, cells) in enumerate(zip(columns, batch, strict=True)):

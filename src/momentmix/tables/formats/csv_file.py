@@ -55,13 +55,13 @@ class Record(NamedTuple):
 
 
 class Block(NamedTuple):
-    """Whole rows of the text, and the number of the first line."""
+    """Whole rows of the text; its number, and bytes of the text before it."""
 
-    line: int
+    before: int
     text: bytes
 
-    def records(self, delimiter: str) -> Iterator[Record]:
-        """Every row that is not blank, as Python reads it."""
+    def records(self, delimiter: str, line: int = 1) -> Iterator[Record]:
+        """Every row that is not blank, as Python reads it; `line` is the first one."""
         lines = io.StringIO(self.text.decode("utf-8", "surrogateescape"), newline="")
         taken: list[str] = []
 
@@ -70,7 +70,7 @@ class Block(NamedTuple):
                 taken.append(line)
                 yield line
 
-        first, reader = self.line, csv.reader(taking(), delimiter=delimiter)
+        first, reader = line, csv.reader(taking(), delimiter=delimiter)
         text = ""
         for fields in reader:
             text += "".join(taken)
@@ -78,7 +78,7 @@ class Block(NamedTuple):
             if fields:
                 yield Record(first, fields, text)
                 text = ""
-            first = self.line + reader.line_num
+            first = line + reader.line_num
 
 
 class CsvFile(FileSource):
@@ -91,7 +91,7 @@ class CsvFile(FileSource):
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._careful = False  # whether numbers are read as text
         self._header = 0  # bytes of the header, with the blank lines before it
-        block = next(self._blocks(), Block(1, b""))
+        block = next(self._blocks(), Block(0, b""))
         if block.text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in block.text[:1024]:
             raise InputError(
                 f"{self.name} is binary or UTF-16, not CSV in UTF-8. Give a file of another format "
@@ -117,7 +117,7 @@ class CsvFile(FileSource):
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
         self.first_line, self.n_columns, self.column_names = tuple(fields), len(fields), None
-        if problem := self._problem_of_quotes(Block(1, first.text.encode("utf-8", "replace"))):
+        if problem := self._problem_of_quotes(first.text.encode("utf-8", "replace")):
             raise InputError(f"{self.name}, {problem}")
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
         if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
@@ -153,8 +153,7 @@ class CsvFile(FileSource):
             self._kinds = [kind_of_cells(cells, self.dialect) for cells in every]
             return
         self.column_names = self.first_line
-        text = first.text.encode("utf-8", "surrogateescape")
-        self._header, self._header_lines = len(text), _n_line_ends(text)
+        self._header = len(first.text.encode("utf-8", "surrogateescape"))
         if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
             self._repeated = first.text.strip().encode()
 
@@ -163,33 +162,35 @@ class CsvFile(FileSource):
 
     # -- blocks of text ------------------------------------------------------------------------
 
-    def _blocks(self) -> Iterator[Block]:
-        """The text behind the header, in blocks of whole rows."""
-        rest, line, skipped = b"", 1, 0
+    def _pieces(self) -> Iterator[bytes]:
+        """The text piece by piece, none of which ends between CR and LF."""
+        mark = _MARK
         with open(self.path, "rb") as raw:
             packed = self.path.name.lower().endswith(".gz")
             file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-            while True:
-                try:
-                    data = file.read(BLOCK)
-                except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                    raise InputError(
-                        f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
-                    ) from None
-                text = rest + data
-                if not skipped:
-                    text, skipped = text.removeprefix(_MARK), 1
-                    if self._header:
-                        line, text = line + self._header_lines, text[self._header :]
-                end = end_of_rows(text, quote_places(text)) if data else len(text)
-                if end:
-                    yield Block(line, text[:end])
-                    line += _n_line_ends(text[:end])
-                rest = text[end:]
-                if not data:
-                    return
-                if len(rest) > LONGEST:
-                    raise self._error(Block(line, rest), [], "a row has no end within 64 MiB")
+            try:
+                while data := file.read(BLOCK):
+                    while data.endswith(b"\r") and (more := file.read(1)):
+                        data += more
+                    yield data.removeprefix(mark)
+                    mark = b""
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise InputError(
+                    f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
+                ) from None
+
+    def _blocks(self) -> Iterator[Block]:
+        """The text behind the header, in blocks of whole rows."""
+        rest, before, skipped = b"", self._header, self._header
+        for piece in self._pieces():
+            text, skipped = rest + piece[skipped:], max(0, skipped - len(piece))
+            if end := end_of_rows(text, quote_places(text)):
+                yield Block(before, text[:end])
+            before, rest = before + end, text[end:]
+            if len(rest) > LONGEST:
+                raise self._error(Block(before, rest), [], "a row has no end within 64 MiB")
+        if rest:
+            yield Block(before, rest)
 
     def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
@@ -278,16 +279,28 @@ class CsvFile(FileSource):
         for block in self._blocks():
             n_rows, _ = self._read(block, [], True)
             if row < n_rows:
-                return f"line {next(islice(block.records(self.delimiter), row, None)).line}"
+                records = block.records(self.delimiter, self._line(block))
+                return f"line {next(islice(records, row, None)).line}"
             row -= n_rows
         return f"row {row}"
 
+    def _line(self, block: Block) -> int:
+        """Number of the first line of a block; the file is read up to it."""
+        line, left = 1, block.before
+        for piece in self._pieces():
+            line += _n_line_ends(piece[:left])
+            left -= len(piece)
+            if left <= 0:
+                break
+        return line
+
     def _error(self, block: Block, asked: Asked, reason: str = "") -> InputError:
         """The error for the first line of a block that is wrong."""
-        if problem := self._problem_of_quotes(block):
+        line = self._line(block)
+        if problem := self._problem_of_quotes(block.text, line):
             return InputError(f"{self.name}, {problem}")
         with suppress(csv.Error):
-            for record in block.records(self.delimiter):
+            for record in block.records(self.delimiter, line):
                 place = f"{self.name}, line {record.line}"
                 if self._is_header(record):
                     return InputError(
@@ -304,28 +317,28 @@ class CsvFile(FileSource):
                 for column, kind in asked:
                     if problem := self._problem(record.fields[column], kind, column):
                         return InputError(f"{place}, {self.label(column)}{problem}")
-        last = block.line + _n_line_ends(block.text)
+        last = line + _n_line_ends(block.text)
         return InputError(
-            f"{self.name}, lines {block.line} to {last} cannot be read: {reason}. Is it CSV with "
+            f"{self.name}, lines {line} to {last} cannot be read: {reason}. Is it CSV with "
             "lines? Repair these lines."
         )
 
-    def _problem_of_quotes(self, block: Block) -> str:
+    def _problem_of_quotes(self, text: bytes, line: int = 1) -> str:
         """What is wrong with the quotes of a text, with the line and column; or ""."""
-        text, quotes = block.text, quote_places(block.text)
+        quotes = quote_places(text)
         wrong = wrong_quote(text, quotes, self.delimiter)
         if wrong is None:
             return ""
         place, is_open = wrong
-        line = f"line {block.line + _n_line_ends(text[:place])}"
+        line += _n_line_ends(text[:place])
         if is_open:
-            return f"{line}: a quote opens here and is not closed again. Close or remove it."
+            return f"line {line}: a quote opens here and is not closed again. Close or remove it."
         row = text[end_of_rows(text[:place], quotes[quotes < place]) : place].decode(
             "utf-8", "replace"
         )
         fields = next(csv.reader(io.StringIO(row + "x", newline=""), delimiter=self.delimiter))
         return (
-            f"{line}, {self.label(min(len(fields), self.n_columns) - 1)}: a quote stands inside a "
+            f"line {line}, {self.label(min(len(fields), self.n_columns) - 1)}: a quote stands inside a "
             "cell. Remove it, and spaces beside quotes; or put the whole cell in quotes, and write "
             '"" for each quote in it.'
         )
