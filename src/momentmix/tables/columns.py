@@ -109,13 +109,10 @@ def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
 
 def missing_cells(column: Any) -> NDArray[np.bool_]:
     """Mask of missing cells."""
-    if not isinstance(column, np.ndarray):
-        return (
-            codes_of(column)[0] == MISSING
-            if is_labeled(column)
-            else numbers_of(column) != numbers_of(column)
-        )
-    return np.isnan(column) if column.dtype.kind == "f" else np.zeros(len(column), dtype=bool)
+    if is_labeled(column):
+        return np.equal(codes_of(column)[0], MISSING)
+    numbers = numbers_of(column)
+    return np.not_equal(numbers, numbers)
 
 
 def cell_text(column: Any, row: int) -> str:
@@ -229,7 +226,7 @@ def _of_numbers(array: Array, label: str) -> Any:
     if all(isinstance(cell, str) for cell in present):
         import pyarrow as pa
 
-        return pa.array(np.where(missing, None, array))
+        return pa.array([None if gone else x for x, gone in zip(array, missing, strict=True)])
     wanted = _NUMBERS if isinstance(present[0], _NUMBERS) else (str,)
     row = next(i for i in np.flatnonzero(~missing).tolist() if not isinstance(array[i], wanted))
     raise InputTypeError(

@@ -313,7 +313,7 @@ def _level(value: Any, place: str) -> Any:
 
 _VERSION = 1
 _DEFAULTS: dict[str, Any] = {
-    "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
+    "levels": [], "has_missing": False, "center": 0.0, "transform": "",
 }  # fmt: skip
 _COLUMN = Fields(
     lambda values: Column(**{**values, "levels": tuple(values.get("levels", ()))}),

@@ -153,7 +153,7 @@ class TableRows(Rows):
 
     def _read(self, table: int, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
         """Batches of a source as it was opened, or all batches that are held."""
-        self.check_kinds()
+        self._check_kinds()
         source = self.sources[table]
         source.check_unchanged()
         if table in self._held:
@@ -194,27 +194,24 @@ class TableRows(Rows):
         name = self.sources[0].name
         return InputError(f"a table must hold at least one row; {name} holds no rows{kind}.{cure}")
 
-    def check_kinds(self) -> None:
-        """Raise where a column holds different things in several inputs."""
-        for kind in self.kinds:
-            if kind.kind == "varied":
-                raise InputError(kind.type)
-
     def check_numeric(self) -> TableRows:
         """The rows themselves; an error where a column is text that nothing is known of."""
         texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]
         if texts and not self.is_learned:
             source, numbers = self.sources[0], self.columns[0]
-            labels = [source.label(numbers[j]).removeprefix("column ") for j in texts]
-            refused = ", ".join(
-                f"{label} ({self.kinds[j].type})" for label, j in zip(labels, texts, strict=True)
-            )
+            labels = [f"{source.label(numbers[j])} ({self.kinds[j].type})" for j in texts]
+            refused = ", ".join(labels).replace("column ", "")
             raise InputError(
                 f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
                 f"them out with {option(exclude=...)}, or select others with "
                 f"{option(columns=...)}."
             )
         return self
+
+    def _check_kinds(self) -> None:
+        """Raise where a column holds different things in several inputs."""
+        if varied := [kind for kind in self.kinds if kind.kind == "varied"]:
+            raise InputError(varied[0].type)
 
     # -- passes over the rows ------------------------------------------------------------------
 
@@ -306,21 +303,20 @@ class TableRows(Rows):
             if kind_of(cells).kind == "number":
                 warn_integers(numbers_of(cells), f"{source.name}, {source.label(number)} holds")
         features, left_out = encode(columns, batch, where, unseen or "error")
-        for j, (column, cells) in enumerate(zip(columns, batch, strict=True)):
-            if column.drops and column.has_missing and (missing := missing_cells(cells)).any():
-                left_out = np.zeros((size, len(batch)), bool) if left_out is None else left_out
-                left_out[:, j] |= missing  # a missing cell is a value of this column
-        if left_out is None:
-            return RowBlock(first, size, features)
-        missing = left_out
-        if unseen == "missing":
-            if not first and not source.in_memory:
-                warn_of_unknown(columns, batch)
-            missing = left_out.copy()  # without cells that are no level
-            for j, (column, cells) in enumerate(zip(columns, batch, strict=True)):
-                if column.levels:
-                    missing[:, j] &= missing_cells(cells)
         drops = np.array([column.drops for column in columns])
+        if left_out is None:
+            if not any(column.drops and column.has_missing for column in columns):
+                return RowBlock(first, size, features)
+            left_out = np.zeros((size, len(batch)), dtype=bool)
+        if unseen == "missing" and not first and not source.in_memory:
+            warn_of_unknown(columns, batch)
+        missing = [  # without cells that are no level, or that are modeled as missing
+            missing_cells(cells) & (own | column.drops)
+            if column.levels or column.has_missing
+            else own
+            for column, cells, own in zip(columns, batch, left_out.T, strict=True)
+        ]
+        missing = np.column_stack(missing)
         refuses = self.missing == "error"
         if unseen is None:
             refuses = self.is_learned or not keeps_gaps(self.missing)
@@ -329,9 +325,9 @@ class TableRows(Rows):
         if unseen is None and not refuses:
             features[left_out] = np.nan
             return RowBlock(first, size, features)
-        kept = ~(missing & drops).any(axis=1)
+        left_out, kept = left_out | (missing & drops), ~(missing & drops).any(axis=1)
         if kept.all():
-            return RowBlock(first, size, features, left_out)
+            return RowBlock(first, size, features, left_out if left_out.any() else None)
         rest = np.where(left_out[~kept][:, self.learned.column_of], np.nan, features[~kept])
         features, left_out = features[kept], left_out[kept]
         left_out = left_out if left_out.any() else None

@@ -64,7 +64,11 @@ class ParquetFile(ArrowSource, FileSource):
 def _occurrences(names: Sequence[str]) -> list[tuple[str, int]]:
     """Each name with the number of columns up to it that have the same name."""
     times: Counter[str] = Counter()
-    return [(name, times.update([name]) or times[name]) for name in names]  # type: ignore[func-returns-value]
+    keys = []
+    for name in names:
+        times[name] += 1
+        keys.append((name, times[name]))
+    return keys
 
 
 class ArrowFile(ArrowSource, FileSource):
