@@ -20,7 +20,8 @@ from momentmix.cube.keys import CHECKSUM, RESERVED, GroupKey, Value
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.json_fields import parse_strict
 from momentmix.summary.file import is_whole, rows_of
-from momentmix.tables.source import checked, refuse_damage
+from momentmix.tables.columns import checked
+from momentmix.tables.source import refuse_damage
 
 VERSION = 3
 _METADATA = b"momentmix-cube"

@@ -250,7 +250,8 @@ def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
     if array.dtype.kind != "O" or array.ndim == 0:
         return array
     try:
-        return _of_numbers(array.ravel(), "the array or column").reshape(array.shape)
+        numbers = _of_numbers(array.ravel(), "the array or column")
+        return np.asarray(numbers).reshape(array.shape)
     except InputTypeError:
         return array
 

@@ -158,6 +158,7 @@ class ArrowSource(Source):
             raise InputError(f"{self.name} has no columns.")
 
     def kind(self, column: int) -> Kind:
+        """Content of a column, from its type."""
         return arrow_kind(self.schema.field(column).type)
 
 

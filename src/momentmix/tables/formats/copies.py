@@ -97,37 +97,42 @@ def copied_stream(stream: Any) -> LocalCopy:
 
 def is_query(data: Any) -> bool:
     """Whether `data` is a query, a dataset or a stream of record batches."""
-    if _is_lazy(data) or _is_relation(data) or _is_dataset(data):
-        return True  # asked for its columns, a lazy frame warns; a relation has them as attributes
+    if _kind(data):
+        return True
     is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
     return hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
 
 
-def _is_lazy(data: Any) -> bool:
-    return type(data).__name__ == "LazyFrame" and type(data).__module__.startswith("polars")
+def _kind(data: Any) -> str:
+    """Name of the class of a query or dataset; "" for anything else.
 
-
-def _is_relation(data: Any) -> bool:
-    return type(data).__name__ == "DuckDBPyRelation"
-
-
-def _is_dataset(data: Any) -> bool:
+    No library is imported, and no attribute asked for: a relation has its columns as attributes.
+    """
+    library, name = type(data).__module__.partition(".")[0].lstrip("_"), type(data).__name__
+    if (library, name) in (("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")):
+        return name
     datasets = sys.modules.get("pyarrow.dataset")
-    return datasets is not None and isinstance(data, datasets.Dataset | datasets.Scanner)
+    if datasets is None or not isinstance(data, datasets.Dataset | datasets.Scanner):
+        return ""
+    return "Dataset" if isinstance(data, datasets.Dataset) else "Scanner"
 
 
 def open_query(data: Any) -> Source:
-    """The source of what `is_query`."""
-    if _is_dataset(data) and hasattr(data, "schema"):
+    """The source of what `is_query`: a dataset is scanned in each pass, others are copied."""
+    kind = _kind(data)
+    if kind == "Dataset":
         return Dataset(data)
-    is_query = _is_lazy(data) or _is_relation(data)
-    name = "the query" if is_query else "the stream"
+    name = "the stream" if kind in ("", "Scanner") else "the query"
     copy, n_rows = LocalCopy(name, ".arrow"), 0
     try:
-        # In the stream format each batch may have its own dictionaries.
-        schema, batches = _lazy_batches(data) if _is_lazy(data) else _stream_batches(data)
-        from pyarrow import ipc
+        from pyarrow import RecordBatchReader, ipc
 
+        if kind == "LazyFrame":
+            schema, batches = _lazy_batches(data)
+        else:
+            batches = RecordBatchReader.from_stream(data.to_reader() if kind == "Scanner" else data)
+            schema = batches.schema
+        # In the stream format each batch may have its own dictionaries.
         with copy.filling() as path, ipc.new_stream(path, schema) as writer:
             for batch in batches:
                 writer.write_batch(checked(batch))
@@ -137,15 +142,15 @@ def open_query(data: Any) -> Source:
             raise
         reason = printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])
         raise InputError(
-            f"{name} cannot be read: {reason.rstrip('.')[:200]}. Run it by itself to see where it fails; if its "
-            "file, table or connection is gone, make all of it again."
+            f"{name} cannot be read: {reason.rstrip('.')[:200]}. Run it by itself to see where it "
+            "fails; if its file, table or connection is gone, make all of it again."
         ) from None
     source = _Copied(copy)
     source.n_rows = n_rows
     return source
 
 
-def _lazy_batches(data: Any) -> tuple[Any, Iterator[Any]]:
+def _lazy_batches(data: Any) -> tuple[Any, Any]:
     """Schema and batches of a polars LazyFrame, collected in batches where polars can."""
     polars, data = sys.modules["polars"], plain_polars(data)
     schema = polars.DataFrame(schema=data.collect_schema()).to_arrow().schema
@@ -154,15 +159,6 @@ def _lazy_batches(data: Any) -> tuple[Any, Iterator[Any]]:
     else:
         frames = [data.collect()]
     return schema, (batch.cast(schema) for x in frames for batch in x.to_arrow().to_batches())
-
-
-def _stream_batches(data: Any) -> tuple[Any, Iterator[Any]]:
-    """Schema and batches of anything with an Arrow stream."""
-    import pyarrow
-
-    reader = data.to_reader() if _is_dataset(data) else data  # a scanner
-    reader = pyarrow.RecordBatchReader.from_stream(reader)
-    return reader.schema, iter(reader)
 
 
 class _Copied(ArrowFile):

@@ -19,9 +19,11 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from momentmix.errors import InputError
 from momentmix.parallel import map_in_order, usable_cores
-from momentmix.tables.columns import Kind
+from momentmix.tables.columns import Kind, numbers_of
 from momentmix.tables.formats.csv_text import (
     FALSE,
     TRUE,
@@ -235,7 +237,7 @@ class CsvFile(FileSource):
     def _read(self, block: Block, asked: Asked, careful: bool) -> tuple[int, list[Any]]:
         """A block as pyarrow parses it; numbers from text where it is `careful`."""
         import pyarrow
-        from pyarrow import compute, types
+        from pyarrow import types
         from pyarrow import csv as arrow_csv
 
         text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
@@ -267,7 +269,7 @@ class CsvFile(FileSource):
                 column = column if types.is_dictionary(column.type) else column.dictionary_encode()
             elif types.is_string(column.type):
                 column = self.dialect.parsed(column, kind)
-            elif kind == "number" and compute.any(compute.is_nan(column)).as_py():
+            elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
         return table.num_rows, columns
@@ -337,10 +339,10 @@ class CsvFile(FileSource):
             "utf-8", "replace"
         )
         fields = next(csv.reader(io.StringIO(row + "x", newline=""), delimiter=self.delimiter))
+        label = self.label(min(len(fields), self.n_columns) - 1)
         return (
-            f"line {line}, {self.label(min(len(fields), self.n_columns) - 1)}: a quote stands inside a "
-            "cell. Remove it, and spaces beside quotes; or put the whole cell in quotes, and write "
-            '"" for each quote in it.'
+            f"line {line}, {label}: a quote stands inside a cell. Remove it, and spaces beside "
+            'quotes; or put the whole cell in quotes, and write "" for each quote in it.'
         )
 
     def _problem(self, field: str, kind: str, column: int) -> str:
