@@ -197,6 +197,7 @@ class Key:
     ) -> None:
         self.spec, self.sources, self.columns, self._kind = spec, sources, columns, kind
         self.values: list[Any] = [*values]
+        self._nulls = {text for source in sources for text in source.nulls}  # of CSV
         self._known: dict[Any, int] = {}
         self._last: tuple[Any, Int] = (None, np.empty(0, dtype=np.int64))  # labels, their numbers
         self._periods = Periods(spec.unit or "day")
@@ -295,8 +296,11 @@ class Key:
         return {}
 
     def _cells(self, piece: Any) -> tuple[Array, tuple[Any, ...] | None]:
-        """Codes and labels of the cells of a piece, or numbers."""
-        return codes_of(piece) if is_labeled(piece) else (numbers_of(piece), None)
+        """Codes and labels of the cells of a piece, or numbers; None for a missing label."""
+        if not is_labeled(piece):
+            return numbers_of(piece), None
+        codes, labels = codes_of(piece)
+        return codes, tuple(None if str(x).strip() in self._nulls else x for x in labels)
 
     def _place(self, table: int, row: int) -> str:
         source = self.sources[table]

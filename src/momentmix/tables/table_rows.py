@@ -22,7 +22,7 @@ from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell, war
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
-from momentmix.tables.source import Batch, Columns, Source, common_kind, counted_twice
+from momentmix.tables.source import Batch, Source, common_kind, counted_twice
 from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]
@@ -92,7 +92,7 @@ class TableRows(Rows):
         self.expected_rows = None if None in counts else sum(n for n in counts if n is not None)
         self.n_dropped = 0
         self._n_rows: int | None = None
-        self._held: dict[int, tuple[list[int], list[Batch]]] = {}  # columns and batches by source
+        self._held: dict[int, tuple[list[int], list[Batch]]] = {}  # places and batches by source
         self._set_schema(None)
 
     def _set_schema(self, schema: Schema | None) -> None:
@@ -141,8 +141,8 @@ class TableRows(Rows):
             return self
         held: dict[int, tuple[list[int], list[Batch]]] = {}
         for i in range(len(self.sources)):
-            held[i] = self.columns[i], []
-            for batch in self._read(i, self.columns[i], list(self.texts)):
+            held[i] = list(range(len(self.columns[i]))), []
+            for batch in self._read(i, range(len(self.columns[i]))):
                 n_bytes -= sum(column.nbytes for column in batch.columns)
                 if n_bytes < 0:
                     return self
@@ -151,17 +151,23 @@ class TableRows(Rows):
         twin._held = held
         return twin
 
-    def _read(self, table: int, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
-        """Batches of a source as it was opened, or all batches that are held."""
+    def _read(
+        self, table: int, places: Sequence[int], others: Sequence[int] = ()
+    ) -> Iterator[Batch]:
+        """Batches of columns by their places, and of `others` of the source as they are written."""
         self._check_kinds()
         source = self.sources[table]
         source.check_unchanged()
-        if table in self._held:
-            numbers, batches = self._held[table]
-            places = [numbers.index(i) for i in columns]
-            yield from (b._replace(columns=[b.columns[k] for k in places]) for b in batches)
+        if table in self._held and not others:
+            held, batches = self._held[table]
+            yield from (
+                b._replace(columns=[b.columns[held.index(j)] for j in places]) for b in batches
+            )
         else:
-            yield from source.batches(columns, as_text)
+            columns = [*(self.columns[table][j] for j in places), *others]
+            texts = [k for k, j in enumerate(places) if j in self.texts]
+            written = range(len(places), len(columns))
+            yield from source.batches(columns, texts, written)
         source.check_unchanged()
 
     @property
@@ -222,8 +228,7 @@ class TableRows(Rows):
     def all_blocks(self, unseen: Unseen | None = None) -> Iterator[RowBlock]:
         """The blocks of all sources; counts the rows that were dropped."""
         n_dropped, n_rows, dropped = 0, 0, None
-        if unseen is None:
-            self._check_different()
+        self._check_different()
         for i in range(len(self.sources)):
             for block in self.source_blocks(i, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
@@ -276,9 +281,8 @@ class TableRows(Rows):
     ) -> Generator[RowBlock]:
         """Batches of any sizes as blocks of at most `block_rows` rows."""
         n_columns, size = len(self.columns[table]), 0
-        texts = [*self.texts, *range(n_columns, n_columns + len(others))]
         pieces: list[RowBlock] = []
-        for batch in self._read(table, [*self.columns[table], *others], texts):
+        for batch in self._read(table, range(n_columns), others):
             for start in range(0, batch.n_rows, self.block_rows):
                 rows = slice(start, min(start + self.block_rows, batch.n_rows))
                 part = [column[rows] for column in batch.columns]
@@ -335,16 +339,15 @@ class TableRows(Rows):
 
     def batches(self, places: Sequence[int]) -> Iterator[list[Any]]:
         """Columns with these places, batch by batch, of all sources."""
-        texts = [k for k, j in enumerate(places) if j in self.texts]
-        for i, columns in enumerate(self.columns):
+        for i in range(len(self.sources)):
             count = row_counter(self._known_rows(), goes_on=i > 0)
-            for batch in self._read(i, [columns[j] for j in places], texts):
+            for batch in self._read(i, places):
                 count(batch.n_rows)
                 yield batch.columns
 
     def head(self) -> list[Any] | None:
         """The first rows of the first source; None if there are none."""
-        batches = self._read(0, self.columns[0], list(self.texts))
+        batches = self._read(0, range(len(self.columns[0])))
         return next((batch.columns for batch in batches if batch.n_rows), None)
 
     def read_all(self) -> Float:

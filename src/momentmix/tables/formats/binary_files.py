@@ -45,7 +45,7 @@ class ParquetFile(ArrowSource, FileSource):
         options = {"pre_buffer": False, "buffer_size": size, "read_dictionary": texts}
         return parquet.ParquetFile(self.path, memory_map=False, **options)
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         every = self.schema.names
         names = [every[i] for i in columns]
         texts = [every[i] for i in columns if self.kind(i).kind == "text"]
@@ -92,7 +92,7 @@ class ArrowFile(ArrowSource, FileSource):
         with OSFile(str(self.path)) as file, opener(file, options=options) as reader:
             yield reader
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         chosen = sorted({*columns})
         order = np.searchsorted(chosen, columns).tolist()
         with self.refuse_damage(), self._reader(chosen) as reader:
@@ -142,7 +142,7 @@ class NpyFile(FileSource):
                 f"file has {size}. Copy it again."
             )
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         """Batches of the type of the file: columns of one block in C order, if it is stored so."""
         step, width = batch_rows(self.n_columns), self.n_columns
         with self.path.open("rb", buffering=0) as file:

@@ -184,7 +184,7 @@ class Dataset(ArrowSource):
         """Digest of the schema: the rows are not known before they are read."""
         return hashlib.sha256(str(self.schema).encode()).hexdigest()
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         names = [self.schema.names[i] for i in columns]
         size = {"batch_size": max(batch_rows(len(names)), _LEAST_ROWS), **_AHEAD}
         # A thread that releases Python's memory when Python ends would abort the process; rows

@@ -56,7 +56,7 @@ class Record(NamedTuple):
     text: str
 
 
-class Block(NamedTuple):
+class TextBlock(NamedTuple):
     """Whole rows of the text; its number, and bytes of the text before it."""
 
     before: int
@@ -93,7 +93,7 @@ class CsvFile(FileSource):
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._careful = False  # whether numbers are read as text
         self._header = 0  # bytes of the header, with the blank lines before it
-        block = next(self._blocks(), Block(0, b""))
+        block = next(self._blocks(), TextBlock(0, b""))
         if block.text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in block.text[:1024]:
             raise InputError(
                 f"{self.name} is binary or UTF-16, not CSV in UTF-8. Give a file of another format "
@@ -181,30 +181,33 @@ class CsvFile(FileSource):
                     f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
                 ) from None
 
-    def _blocks(self) -> Iterator[Block]:
+    def _blocks(self) -> Iterator[TextBlock]:
         """The text behind the header, in blocks of whole rows."""
         rest, before, skipped = b"", self._header, self._header
         for piece in self._pieces():
             text, skipped = rest + piece[skipped:], max(0, skipped - len(piece))
             if end := end_of_rows(text, quote_places(text)):
-                yield Block(before, text[:end])
+                yield TextBlock(before, text[:end])
             before, rest = before + end, text[end:]
             if len(rest) > LONGEST:
-                raise self._error(Block(before, rest), [], "a row has no end within 64 MiB")
+                raise self._error(TextBlock(before, rest), [], "a row has no end within 64 MiB")
         if rest:
-            yield Block(before, rest)
+            yield TextBlock(before, rest)
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(
+        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
+    ) -> Iterator[Batch]:
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
+        kinds = ["written" if k in as_written else kind for k, kind in enumerate(kinds)]
         first, asked = 0, list(zip(columns, kinds, strict=True))
-        work: Callable[[Block], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
+        work: Callable[[TextBlock], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
         for parsed in map_in_order(work, self._blocks(), min(usable_cores(), 4)):
             if parsed[0]:
                 yield Batch(first, *parsed)
                 first += parsed[0]
 
-    def _parsed(self, block: Block, asked: Asked) -> tuple[int, list[Any]]:
+    def _parsed(self, block: TextBlock, asked: Asked) -> tuple[int, list[Any]]:
         """The number of rows and the columns of a block; an error names the line."""
         if not block.text.strip(b"\r\n"):
             return 0, []
@@ -221,7 +224,7 @@ class CsvFile(FileSource):
                 reason = str(error).partition("\n")[0]
         raise self._error(block, asked, reason)
 
-    def _repeats(self, block: Block) -> bool:
+    def _repeats(self, block: TextBlock) -> bool:
         """Whether a row may be the header again."""
         again = self._repeated
         if not again or again not in block.text:
@@ -234,16 +237,17 @@ class CsvFile(FileSource):
             x.strip() for x in self.first_line
         ]
 
-    def _read(self, block: Block, asked: Asked, careful: bool) -> tuple[int, list[Any]]:
+    def _read(self, block: TextBlock, asked: Asked, careful: bool) -> tuple[int, list[Any]]:
         """A block as pyarrow parses it; numbers from text where it is `careful`."""
         import pyarrow
-        from pyarrow import types
         from pyarrow import csv as arrow_csv
+        from pyarrow import types
 
         text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         read = dict(asked) or {0: "text"}
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
-        of_kind = {"text": pyarrow.dictionary(pyarrow.int32(), text)} | ({} if careful else numbers)
+        coded = pyarrow.dictionary(pyarrow.int32(), text)
+        of_kind = {"text": coded, "written": coded} | ({} if careful else numbers)
         table = arrow_csv.read_csv(
             pyarrow.BufferReader(block.text),
             arrow_csv.ReadOptions(
@@ -258,15 +262,17 @@ class CsvFile(FileSource):
                 null_values=self.nulls,
                 true_values=TRUE,
                 false_values=FALSE,
-                strings_can_be_null=True,
                 decimal_point=self.dialect.decimal,
             ),
         )
         columns = []
         for i, kind in asked:
             column = table.column(str(i)).combine_chunks()
-            if kind == "text":
+            if kind in ("text", "written"):
                 column = column if types.is_dictionary(column.type) else column.dictionary_encode()
+                if kind == "text":
+                    labels = self.dialect.without_nulls(column.dictionary)
+                    column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
             elif types.is_string(column.type):
                 column = self.dialect.parsed(column, kind)
             elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:
@@ -286,7 +292,7 @@ class CsvFile(FileSource):
             row -= n_rows
         return f"row {row}"
 
-    def _line(self, block: Block) -> int:
+    def _line(self, block: TextBlock) -> int:
         """Number of the first line of a block; the file is read up to it."""
         line, left = 1, block.before
         for piece in self._pieces():
@@ -296,7 +302,7 @@ class CsvFile(FileSource):
                 break
         return line
 
-    def _error(self, block: Block, asked: Asked, reason: str = "") -> InputError:
+    def _error(self, block: TextBlock, asked: Asked, reason: str = "") -> InputError:
         """The error for the first line of a block that is wrong."""
         line = self._line(block)
         if problem := self._problem_of_quotes(block.text, line):
@@ -348,7 +354,7 @@ class CsvFile(FileSource):
     def _problem(self, field: str, kind: str, column: int) -> str:
         """Return the error of a field with its cure, or ""."""
         text, key = field.strip(), column if self.column_names is None else self.first_line[column]
-        if kind == "text" and _BAD_BYTE.search(field):
+        if kind in ("text", "written") and _BAD_BYTE.search(field):
             return " is not UTF-8; convert it: iconv -t utf-8."
         if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
             levels = option(families={key: ["false", "true", text]})

@@ -98,15 +98,20 @@ class Dialect:
             return float("nan")
         return float(text.replace(self.decimal, ".")) if re.match(self._pattern, text) else None
 
+    def without_nulls(self, text: Any) -> Any:
+        """An Arrow array of text with null for texts that mean a missing cell."""
+        from pyarrow import compute, nulls
+
+        is_null = compute.is_in(text, text_array(self.nulls).cast(text.type))
+        return compute.if_else(is_null, nulls(len(text), text.type), text)
+
     def parsed(self, fields: Any, kind: str) -> Any:
         """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
-        from pyarrow import ArrowInvalid, array, compute, float64, scalar
+        from pyarrow import ArrowInvalid, array, compute, float64
 
-        text = compute.utf8_trim_whitespace(fields)
-        is_null = compute.is_in(text, array(self.nulls))
-        text = compute.if_else(is_null, scalar(None, text.type), text)
+        text = self.without_nulls(compute.utf8_trim_whitespace(fields))
         if kind == "bool":
-            known = compute.index_in(text, array([*TRUE, *FALSE]))
+            known = compute.index_in(text, text_array([*TRUE, *FALSE]))
             if known.null_count > text.null_count:
                 raise ValueError("a field is neither true nor false")
             return compute.less(known, len(TRUE))
@@ -131,6 +136,15 @@ class Dialect:
         if grouped := _GROUPED.fullmatch(text):
             cures.append(f"has {grouped[1]!a} between thousands: write it without")
         return cures
+
+
+def text_array(texts: Sequence[str]) -> Any:
+    """An Arrow array of texts; made without pandas, which ``pyarrow.array`` imports."""
+    from pyarrow import StringArray, py_buffer
+
+    data = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return StringArray.from_buffers(len(data), py_buffer(ends), py_buffer(b"".join(data)))
 
 
 # -- kinds of columns ------------------------------------------------------------------------------

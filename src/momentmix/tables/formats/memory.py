@@ -142,7 +142,7 @@ class MemoryTable(Source):
         values = self.column(column)
         return values if isinstance(values, Exception) else None
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         """All rows at once."""
         values = [self.column(i) for i in columns]
         if errors := [x for x in values if isinstance(x, Exception)]:
@@ -212,8 +212,9 @@ def _numbers(table: MemoryTable, i: int) -> Float:
     texts = is_labeled(values) and any(isinstance(x, str) for x in codes_of(values)[1])
     if texts or kind_of(values).kind in ("date", "other"):
         raise InputTypeError(
-            f"rows must be real numbers; {table.label(i)} holds text or other objects. Leave it "
-            "out, convert it, or use MomentMixture, which takes text as categories."
+            f"rows must be real numbers; {table.label(i)} holds text or other objects "
+            f"({table.kind(i).type}). Leave it out, convert it, or use MomentMixture, which takes "
+            "text as categories."
         )
     return numbers_of(values).astype(np.float64, copy=False)
 
