@@ -10,13 +10,15 @@ import momentmix as mm
 LONG = pytest.mark.long
 
 
+# At a tenth a factor of a random tensor may be as weak as the noise: the warning is right.
+@pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning")
 @pytest.mark.parametrize(
     ("d", "order", "count", "levels"),
     [
         (15, 3, 8, (1e-3, 1e-2, 1e-1)),
         pytest.param(15, 5, 8, (1e-3, 1e-2, 1e-1), marks=LONG),
         pytest.param(25, 4, 8, (1e-3, 1e-2, 1e-1), marks=LONG),
-        pytest.param(25, 6, 2, (1e-3, 1e-2), marks=LONG),
+        pytest.param(25, 6, 2, (1e-3, 1e-2, 1e-1), marks=LONG),
     ],
 )
 def test_the_residual_is_that_of_the_least_squares_optimum(d, order, count, levels):

@@ -33,7 +33,6 @@ from momentmix.parallel import one_thread_below
 _ORDERS = 2  # of the coordinates, by default
 _NEAR = 0.3  # residual from which a start is of no more use than none
 _SEARCHES = 4  # at most, while more is left than noise would leave
-_STEPS = 50  # of the least squares
 _ROUNDING = 1e-12  # relative residual of an exact tensor
 
 
@@ -71,7 +70,7 @@ def approximate(
     *,
     n_orders: int | None = None,
     degree: int | None = None,
-    max_iterations: int | None = None,
+    max_iterations: int = 50,
     search: bool = True,
 ) -> Approximation:
     """Approximate an incomplete symmetric tensor by `rank` powers (paper: algo:tensor-approx).
@@ -84,8 +83,8 @@ def approximate(
     random_state : int, Generator or None
     n_orders, degree : int, optional
         As in `decompose`, but two orders by default, one above rank 500.
-    max_iterations : int, optional
-        Steps of Levenberg–Marquardt at the end. 50 by default.
+    max_iterations : int
+        Steps of Levenberg–Marquardt at the end.
     search : bool
         Whether factors are searched one after the other where noise has spoilt the start, and
         where a start misses some. With ``search=False, n_orders=1`` it is the printed algorithm.
@@ -117,15 +116,7 @@ def approximate(
     >>> approximate(noisy, 6, random_state=0).residual < 1e-3
     True
     """
-    best = best_powers(
-        tensor,
-        rank,
-        random_state,
-        n_orders=n_orders,
-        degree=degree,
-        max_iterations=max_iterations,
-        search=search,
-    )
+    best = best_powers(tensor, rank, random_state, n_orders, degree, max_iterations, search)
     if best.n_supported == 0:
         raise DecompositionError(
             f"no power stands out of the noise: the best {rank} leave a residual of "
@@ -155,19 +146,17 @@ def best_powers(
     tensor: IncompleteSymmetricTensor,
     rank: int,
     random_state: int | np.random.Generator | None = None,
-    *,
     n_orders: int | None = None,
     degree: int | None = None,
-    max_iterations: int | None = None,
+    n_steps: int = 50,
     search: bool = True,
 ) -> Approximation:
     """As `approximate`, whatever the residual: for callers with checks of their own."""
-    if max_iterations is not None:
-        max_iterations = check_count("max_iterations", max_iterations, 1)
+    n_steps = check_count("max_iterations", n_steps, 1)
     rng = np.random.default_rng(random_state)
     if n_orders is None:
         n_orders = 1 if rank > LARGE else _ORDERS
-    tried = attempts(tensor, rank, rng, n_orders=n_orders, degree=degree)  # Steps 1 to 3
+    tried = attempts(tensor, rank, rng, n_orders, degree)  # Steps 1 to 3
     size = float(np.linalg.norm(tensor.values))
 
     def distance(factors: Array) -> float:
@@ -182,7 +171,7 @@ def best_powers(
         found, is_noise = search_powers(tensor, rank, rng, start) if search else (nearest, True)
         if found.shape[0] < rank:
             found = nearest
-        fit = fit_powers([tensor], found, max_iterations=max_iterations or _STEPS)  # Step 4
+        fit = fit_powers([tensor], found, max_iterations=n_steps)  # Step 4
         if best is None or fit.residual < best.residual:
             noise = noise_peak(fit.residual * size, tensor.values.size, tensor.n_features, rank)
             supported = int((losses(fit.factors, tensor.order) > noise).sum())

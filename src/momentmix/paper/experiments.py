@@ -1,4 +1,4 @@
-"""The experiments of section 6 and of the stability theorems: one dictionary for each instance.
+"""The experiments of section 6: one dictionary for each instance.
 
 reproduce.py seeds the generators, collects the instances and adds the printed figures.
 """
@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.errors import MomentmixError
 from momentmix.fitting.api import fit as fit_summary
-from momentmix.index_sets import sets_without
-from momentmix.mixture.matching import clustering_accuracy, largest_factor_error, parameter_errors
+from momentmix.index_sets import monomials
+from momentmix.mixture.matching import clustering_accuracy, largest_factor_error
 from momentmix.mixture.mixture import Mixture
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.decompose import decompose
-from momentmix.paper.gaussian_mixture import fit, learn_mixture, raise_variances
+from momentmix.paper.gaussian_mixture import fit, raise_variances
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.paper.ranks import largest_rank
 from momentmix.summary.summarize import summarize
@@ -33,7 +32,6 @@ Instance = dict[str, Any]
 ROW_COUNTS = (10**4, 10**5, 10**6, 10**7)  # of Table 5; the paper does not say how many it used
 EM_ROWS = 10**5  # at most, for EM over rows
 _SHARD, _NEW_ROWS = 10**5, 10**5
-RELATIVE_NOISE = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
@@ -163,7 +161,7 @@ def _em_from_one_start(rows: Float, n_components: int, rng: np.random.Generator)
     ).fit(rows)  # fmt: skip
 
 
-@dataclass(frozen=True)
+@dataclass
 class ExactMoments:
     """Exact moments of a mixture of Gaussians with diagonal covariances."""
 
@@ -182,58 +180,7 @@ class ExactMoments:
 
     def squared_moments(self, feature: int, order: int) -> Float:
         """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
-        m, sets = self.mixture, sets_without(self.n_features, order, feature)
-        products = m.means[:, sets].prod(axis=2)  # (r, C(d−1, order))
+        m, others = self.mixture, np.arange(self.n_features) != feature
         second = m.weights * (m.means[:, feature] ** 2 + m.variances[:, feature])
-        return np.asarray(second @ products)  # (C(d−1, order),)  moment-structure
-
-
-@dataclass(frozen=True)
-class PerturbedMoments(ExactMoments):
-    """Exact moments of a mixture, each tensor with random relative error of one size."""
-
-    level: float
-    seed: int
-
-    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
-        """Perturbed E[y_I] on Ω_order."""
-        exact = super().moment_tensor(order)
-        return exact + _noise(generator(self.seed, order), exact, self.level * exact.norm())
-
-    def squared_moments(self, feature: int, order: int) -> Float:
-        """Perturbed E[y_j² y_I]."""
-        exact = super().squared_moments(feature, order)
-        noise = generator(self.seed, order, feature, 1).standard_normal(exact.size)
-        return np.asarray(
-            exact + noise * self.level * np.linalg.norm(exact) / np.linalg.norm(noise)
-        )
-
-
-def stability(rng: np.random.Generator, d: int, order: int, n_components: int) -> Instance:
-    """Theorems 4.2 and 5.2: relative errors over the relative error of the moments, by level."""
-    truth = law_of_section_6(rng, d, n_components)
-    factors = truth.weights[:, None] ** (1.0 / order) * truth.means
-    names = ("factors", "weights", "means", "variances")
-    ratios: dict[str, list[float]] = {name: [] for name in names}
-    direction = int(rng.integers(2**31))
-    for level in RELATIVE_NOISE:
-        moments = PerturbedMoments(truth, level, direction)
-        try:
-            powers = best_powers(moments.moment_tensor(order), n_components, rng).factors
-            errors = {"factors": largest_factor_error(factors, powers, order)}
-            errors |= parameter_errors(
-                truth, learn_mixture(moments, n_components, order, rng).mixture
-            )
-        except MomentmixError:
-            errors = dict.fromkeys(names, np.inf)
-        for name in names:
-            ratios[name].append(errors[name] / level)
-    return ratios
-
-
-def recovery(rng: np.random.Generator, d: int, order: int) -> Instance:
-    """Parameters from exact moments at capacity: the largest relative errors."""
-    r = largest_rank(d, order)
-    truth = law_of_section_6(rng, d, r)
-    found, seconds = timed(lambda: learn_mixture(ExactMoments(truth), r, order, rng).mixture)
-    return parameter_errors(truth, found) | {"seconds": seconds}
+        # (C(d−1, order),)  moment-structure
+        return np.asarray(monomials(m.means[:, others].T, order)[-1] @ second)

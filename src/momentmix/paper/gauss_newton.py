@@ -37,9 +37,11 @@ from momentmix._typing import Array
 from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
     contract_gradient,
+    elementary_symmetric,
     power_sum,
 )
 
+_CACHED = 1 << 15  # numbers in the tables of `normal_matrix`, which a cache holds
 _STALL = 1e-15  # relative decrease of the squared residual that rounding alone can give
 
 Residuals = list[Array]
@@ -182,37 +184,32 @@ def leave_one_out(x: Array, degree: int) -> Array:
     >>> leave_one_out(np.array([2.0, 3.0, 5.0]), 2).tolist()
     [15.0, 10.0, 6.0]
     """
-    d = x.shape[-1]
-    if degree < 0:
-        return np.zeros_like(x)
-    before = np.zeros((d, degree + 1, *x.shape[:-1]), dtype=x.dtype)
-    before[0, 0] = 1.0
-    for i in range(1, d):
-        before[i] = before[i - 1]
-        before[i, 1:] += x[..., i - 1] * before[i - 1, :-1]
-    after = np.zeros_like(before[0])
-    after[0] = 1.0
-    result = np.empty_like(x)
-    for i in range(d - 1, -1, -1):
-        result[..., i] = np.einsum("s...,s...->...", before[i], after[::-1])
-        after[1:] += x[..., i] * after[:-1]
-    return result
+    without = np.repeat(x[..., None, :], x.shape[-1], axis=-2)
+    np.einsum("...aa->...a", without)[...] = 0.0  # row a: entry a left out
+    return np.asarray(elementary_symmetric(without, degree)[degree])
 
 
-def vector_block(first: Array, others: Array, order: int) -> tuple[Array, Array]:
-    """⟨∂μ_ia, ∂μ_kb⟩ without weights, (k, a, b), and e_{m−1}(z without b), (k, b).
+def _pairs_out(z: Array, order: int) -> tuple[Array, Array, Array]:
+    """e_m(z), e_{m−1}(z without a) and e_{m−2}(z without a and b), for z of shape (d, n).
 
-    They belong to one i, or to as many as there are k, in pairs.
+    They have shapes (n,), (d, n) and (d, d, n), the last with zeros where a = b.
     """
-    d = first.shape[-1]
-    z = np.conj(first) * others  # (n, d)
-    single = leave_one_out(z, order - 1)
-    without = np.repeat(z[:, None, :], d, axis=1)
-    without[:, np.arange(d), np.arange(d)] = 0.0  # row a: entry a left out
-    block = leave_one_out(without, order - 2)  # (n, a, b)
-    block *= np.conj(first)[..., None, :] * others[:, :, None]
-    block[:, np.arange(d), np.arange(d)] = single
-    return block, single
+    d, n = z.shape
+    after = np.zeros((d + 1, order + 1, n), z.dtype)  # of the entries from b on
+    after[:, 0] = 1.0
+    for b in range(d - 1, -1, -1):
+        after[b, 1:] = after[b + 1, 1:] + z[b] * after[b + 1, :-1]
+    before = np.zeros((order, d, n), z.dtype)  # of those below b without a
+    pairs = np.zeros((d, d, n), z.dtype)
+    whole = np.zeros((order + 1, n), z.dtype)  # of those below b
+    whole[0] = 1.0
+    for b in range(d):
+        pairs[b, :b] = np.einsum("san,sn->an", before[:-1, :b], after[b + 1, : order - 1][::-1])
+        pairs[:b, b] = pairs[b, :b]
+        before[1:, :b] += z[b] * before[:-1, :b]
+        before[:, b] = whole[:-1]
+        whole[1:] += z[b] * whole[:-1]
+    return whole[order], before[order - 1], pairs
 
 
 def normal_matrix(weights: Array, vectors: Array, order: int) -> Array:
@@ -225,18 +222,21 @@ def normal_matrix(weights: Array, vectors: Array, order: int) -> Array:
     matrix = np.empty((r + r * d, r + r * d), dtype=dtype)
     vector_part = matrix[r:, r:].reshape(r, d, r, d)
     cross_part = matrix[:r, r:].reshape(r, r, d)
-    for i in range(r):
-        later = vectors[i:]
-        block, single = vector_block(vectors[i], later, order)
-        # (n, a, b) → (a, n, b)
-        scaled = block * (np.conj(weights[i]) * weights[i:])[:, None, None]
-        vector_part[i, :, i:] = scaled.transpose(1, 0, 2)
-        vector_part[i:, :, i] = np.conj(scaled).transpose(0, 2, 1)
-        cross_part[i, i:] = np.conj(vectors[i]) * single * weights[i:, None]
-        cross_part[i:, i] = np.conj(later * single) * weights[i]
-        z = np.conj(vectors[i]) * later
-        weight_row = (z * single).sum(axis=1) / order  # e_m = Σ_b z_b e_{m−1}(z without b) / m
-        matrix[i, i:r] = weight_row
-        matrix[i:r, i] = np.conj(weight_row)
+    first, second = np.triu_indices(r)
+    step = max(1, _CACHED // (d * order))
+    diagonal = np.arange(d)
+    for start in range(0, first.size, step):
+        i, k = first[start : start + step], second[start : start + step]
+        mu_i, mu_k = vectors[i].conj().T, vectors[k].T  # (d, n)
+        products, single, block = _pairs_out(mu_i * mu_k, order)
+        block *= mu_k[:, None] * mu_i  # (a, b, n)
+        block[diagonal, diagonal] = single
+        block *= np.conj(weights[i]) * weights[k]
+        vector_part[i, :, k] = block.transpose(2, 0, 1)
+        vector_part[k, :, i] = block.conj().transpose(2, 1, 0)
+        cross_part[i, k] = (weights[k] * mu_i * single).T
+        cross_part[k, i] = (weights[i] * (mu_k * single).conj()).T
+        matrix[i, k] = products
+        matrix[k, i] = products.conj()
     matrix[r:, :r] = np.conj(matrix[:r, r:]).T
     return matrix

@@ -21,8 +21,8 @@ Differs from the paper:
   there, and a component of variance zero attracts no row. With ``variance_floor=0`` they stay as
   (solve-sigma) gives them, zeros included, which have no density.
 
-Data must not be centered: centering makes M_1 zero and the means linearly dependent. The error
-bound of the parameters (thm:gaussian approx) is measured by ``momentmix reproduce stability``.
+Data must not be centered: centering makes M_1 zero and the means linearly dependent. A test holds
+the parameters to their error bound (thm:gaussian approx).
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from scipy.optimize import nnls
 from momentmix._typing import Array
 from momentmix.errors import FitWarning, InputError, check_count, warn_caller
 from momentmix.fitting.data import moments_of, summary_of, table_of
-from momentmix.index_sets import sets_without
+from momentmix.index_sets import monomials
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.paper.approximate import best_powers
 from momentmix.paper.gauss_newton import fit_powers
-from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.paper.ranks import best_split, smallest_order
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.names import column_label
@@ -251,21 +251,16 @@ def learn_mixture(
     return PaperFit(mixture, order, powers.residual, powers.converged and end.converged)
 
 
-def _power_table(vectors: Array, order: int) -> Array:
-    """(v_i^{⊗t})_{Ω_t} as columns, of shape (C(d, t), r)."""
-    return np.stack([power_sum(v[None], order) for v in vectors], axis=1)
-
-
 def _signs_and_scales(
     moments: MomentSource, factors: Array, order: int, low: int
 ) -> tuple[Array, Array]:
     """Signs of the factors, and β ≥ 0 of (solve-w)."""
     if order % 2 == 0:
         odd = weight_order(moments.n_features, factors.shape[0], odd=True)
-        free = np.linalg.lstsq(_power_table(factors, odd), moments.moment_tensor(odd).values)[0]
+        free = np.linalg.lstsq(monomials(factors.T, odd)[-1], moments.moment_tensor(odd).values)[0]
         factors = np.where(free < 0, -1.0, 1.0)[:, None] * factors
     # (r,)  solve-w
-    scales = _non_negative(_power_table(factors, low), moments.moment_tensor(low).values)
+    scales = _non_negative(monomials(factors.T, low)[-1], moments.moment_tensor(low).values)
     return factors, np.maximum(scales, _LEAST_WEIGHT ** ((order - low) / order))
 
 
@@ -276,9 +271,9 @@ def _variances(
     r, d = means.shape
     variances = np.empty((r, d))
     for j in range(d):
-        sets = sets_without(d, order - 2, j)
-        table = (weights[:, None] * means[:, sets].prod(axis=2)).T  # (|L_j|, r)
-        powers = factors[:, j] ** 2 @ factors[:, sets].prod(axis=2)
+        others = np.arange(d) != j
+        table = weights * monomials(means[:, others].T, order - 2)[-1]  # (|L_j|, r)
+        powers = monomials(factors[:, others].T, order - 2)[-1] @ factors[:, j] ** 2
         target = moments.squared_moments(j, order - 2) - powers  # (|L_j|,)  cov-A
         variances[:, j] = _non_negative(table, target)  # (r,)  solve-sigma, Sig_i^opt
     return variances

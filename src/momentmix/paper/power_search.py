@@ -10,7 +10,8 @@
 gradient's entry over e_{m−1} of the other |x_b|². Iterated from random vectors this is a power
 method, which ends at a factor of R more often than not. The largest are kept and fitted together,
 and what they leave is searched again, until there are `rank`. While a power is left that noise does
-not explain, the factors that are weaker than it, or most like it, are taken out and searched again.
+not explain, it is fitted with the others, and those that explain least are left out: a factor that
+stood for two others gives way.
 
 Differs from the paper: it has no such step. Each sum here runs over C(d, m) entries, which averages
 their noise; the paper's linear systems see a part of them, and are badly conditioned at capacity.
@@ -23,7 +24,7 @@ from math import factorial
 import numpy as np
 from scipy import linalg
 
-from momentmix._typing import Array, Float, Int
+from momentmix._typing import Array, Float
 from momentmix.paper.gauss_newton import fit_powers, leave_one_out
 from momentmix.paper.incomplete_tensor import (
     IncompleteSymmetricTensor,
@@ -34,11 +35,12 @@ from momentmix.paper.incomplete_tensor import (
 )
 
 _POWER_STEPS = 12
-_SPARE_STARTS = 20  # besides two for each factor that is missing
+_SPARE_STARTS = 100  # besides two for each factor that is missing
+_SPARE = 4  # powers beyond the rank that are fitted for a while
 _ROUNDS = 16
 _SIMILAR = 0.5  # cosine of two powers that are taken for one
 _CLEAR = 0.5  # of the largest: smaller ones come after it is subtracted
-_LOOSE_STEPS = (2, 3)  # of Levenberg–Marquardt while factors are missing, and then
+_STEPS, _STEPS_BEYOND = 2, 5  # of Levenberg–Marquardt, and with more than `rank` powers
 _LOWER = 0.999  # ratio of norms that counts as lower
 _PATIENCE = 3  # changes that lower nothing
 _ROUNDING = 1e-13  # relative norm of what rounding leaves
@@ -53,45 +55,35 @@ def search_powers(
 ) -> tuple[Array, bool]:
     """Factors near a minimum of (solve-F), and whether what they leave is no more than noise.
 
-    With a start they come from it, unless replacing some of its factors lowers the residual. They
-    are fewer than `rank` where nothing is left for more.
+    With a start they come from it, unless others lower the residual. They are fewer than `rank`
+    where nothing is left for more.
     """
     order, d = tensor.order, tensor.n_features
     factors = np.empty((0, d), tensor.values.dtype) if start is None else start
     size = float(np.linalg.norm(tensor.values))
     best, lowest, is_noise, idle = factors, np.inf, False, 0
     for _ in range(_ROUNDS):
+        if len(factors) > rank:
+            factors = fit_powers([tensor], factors, max_iterations=_STEPS_BEYOND).factors
+            factors = factors[losses(factors, order).argsort()[-rank:]]
         if len(factors):
-            n_steps = _LOOSE_STEPS[len(factors) == rank]
-            factors = fit_powers([tensor], factors, max_iterations=n_steps).factors
-        missing = rank - len(factors)
+            factors = fit_powers([tensor], factors, max_iterations=_STEPS).factors
         left = tensor.values - power_sum(factors, order)
+        missing = rank - len(factors)
         new, sizes = largest_powers(left, d, order, 2 * missing + _SPARE_STARTS, rng)
-        if missing:
-            factors = np.concatenate([factors, new[:missing]])
-            if not sizes.size:
+        if not missing:
+            norm = float(np.linalg.norm(left))
+            idle = 0 if norm < _LOWER * lowest else idle + 1
+            if norm < lowest:
+                best, lowest = factors, norm
+                is_noise = sizes.max(initial=0.0) < noise_peak(norm, left.size, d, rank)
+                is_noise |= norm < _ROUNDING * size
+            if is_noise or idle > _PATIENCE:
                 break
-            continue
-        norm = float(np.linalg.norm(left))
-        idle = 0 if norm < _LOWER * lowest else idle + 1
-        if norm < lowest:
-            best, lowest = factors, norm
-            is_noise = sizes.max(initial=0.0) < noise_peak(norm, left.size, d, rank)
-            is_noise |= norm < _ROUNDING * size
-        if is_noise or idle > _PATIENCE:
+        if not sizes.size:
             break
-        factors = np.delete(factors, _doubtful(factors, new, sizes, order), axis=0)
-    return (best if len(best) == rank else factors), is_noise
-
-
-def _doubtful(factors: Array, left: Array, sizes: Float, order: int) -> Int:
-    """Factors that explain less than the powers that are left, and the most like these powers."""
-    unit, other = (x / lengths(x, order)[:, None] for x in (factors, left))
-    cosines = np.abs(power_inner_products(other, unit, order))
-    explained = losses(factors, order)
-    weak = explained.argsort()[: sizes.size]
-    weak = weak[explained[weak] < sizes[: weak.size]]
-    return np.unique(np.concatenate([weak, cosines.argmax(axis=1)]))
+        factors = np.concatenate([factors, new[: missing + _SPARE]])
+    return (best if len(best) == rank else factors[:rank]), is_noise
 
 
 def largest_powers(

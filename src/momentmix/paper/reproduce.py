@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from momentmix.paper import experiments as ex
-from momentmix.paper.ranks import largest_rank
 from momentmix.parallel import few_threads
 from momentmix.progress import counting
 
@@ -141,33 +140,6 @@ def _run_gaussian(row: Row, options: RunOptions) -> list[Row]:
     return lines
 
 
-def _rows_stability() -> list[Row]:
-    ranks = {m: largest_rank(15, m) for m in (3, 4, 5, 6)}
-    return [
-        {"d": 15, "m": m, "r": r // divisor, "divisor": divisor}
-        for divisor in (1, 2)
-        for m, r in ranks.items()
-    ]
-
-
-def _run_stability(row: Row, options: RunOptions) -> list[Row]:
-    found = _collect(ex.stability, row, options, 10, row["r"], key=(row["r"],))
-    last = ex.RELATIVE_NOISE.index(1e-4 if row["divisor"] == 1 else 1e-3) + 1
-    figures: Row = {"n": len(found)}
-    for name in found[0]:
-        medians = np.median(_values(found, name), axis=0)[:last]  # one for each noise level
-        figures[name] = middle = float(np.median(medians))
-        figures[f"{name}_spread"] = float(max(medians.max() / middle, middle / medians.min()))
-    return [figures]
-
-
-def _run_recovery(row: Row, options: RunOptions) -> list[Row]:
-    found = _collect(ex.recovery, row, options, 100)
-    worst = np.max([_values(found, key) for key in ("weights", "means", "variances")], axis=0)
-    good, median = int((worst <= 1e-8).sum()), float(np.median(worst))
-    return _figures(found, worst, good=good, median=median)
-
-
 _PLACE = "d|d|d, m|m|d, r|r|d"
 _COST = "seconds|s each|.3g, peak_mb|peak MB|.0f"
 
@@ -198,22 +170,5 @@ TABLES = {
         "mm.fit: the default method from the same summary. floor 0: variances of zero stay. EM ×1: "
         "one start, the paper's settings, up to 1e5 rows. true: the parameters of the mixture. The "
         "paper states neither its number of rows nor how the means are drawn.",
-    ),
-    "stability": PaperTable(
-        "Theorems 4.2 and 5.2: relative error over relative noise 1e-8…1e-4 (half capacity: 1e-3), "
-        "median over instances and levels, and the largest factor between a level and it",
-        _rows_stability,
-        _run_stability,
-        f"{_PLACE}, n|instances|d, "
-        + ", ".join(
-            f"{name}|{name}|.3g, {name}_spread|off by ×|.2f"
-            for name in ("factors", "weights", "means", "variances")
-        ),
-    ),
-    "recovery": PaperTable(
-        "Parameters from exact moments at capacity: instances with all errors ≤ 1e-8",
-        lambda: [{"d": 15, "m": m, "r": largest_rank(15, m)} for m in (3, 4, 5, 6)],
-        _run_recovery,
-        f"{_PLACE}, n|instances|d, good|≤ 1e-8|d, median|median|.1e, max|max|.1e, {_COST}",
     ),
 }

@@ -79,7 +79,7 @@ RUNS = [
     ["info", HOSTILE + ".parquet"],
     ["info", HOSTILE + "folder"],
     ["reproduce", HOSTILE],
-    ["reproduce", "recovery", "-o", HOSTILE + "/x"],
+    ["reproduce", "gaussian", "-o", HOSTILE + "/x"],
     [HOSTILE],
     ["fit", "--" + HOSTILE],
     ["--debug", "--" + HOSTILE],
@@ -103,7 +103,7 @@ def test_names_are_printed_with_escapes_and_ordinary_letters(folder, momentmix):
     done = momentmix("summarize", HOSTILE + "large.parquet", "-o", "out.mms")
     assert f"momentmix: warning: {shown(HOSTILE)}large.parquet, column" in done.err
     assert momentmix("reproduce").err.endswith(
-        "Choose from: decomposition, approximation, gaussian, stability, recovery\n"
+        "Choose from: decomposition, approximation, gaussian\n"
     )
 
 

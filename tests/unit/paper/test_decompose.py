@@ -77,14 +77,17 @@ def test_threads_give_the_bits_of_one(monkeypatch):
     assert found[0].factors.tobytes() == found[1].factors.tobytes()
 
 
-def test_the_number_of_orders_changes_nothing_else(monkeypatch):
-    """One algorithm at all ranks: one order at large ranks, unless more are asked for."""
-    monkeypatch.setattr(decompose_module, "LARGE", 10, raising=False)
+def test_large_ranks_end_with_the_first_order_that_is_precise(monkeypatch):
     tensor = tensor_of(random_factors(3, 20, 15), 6)
-    default = mm.decompose(tensor, 20, random_state=7)
-    given = mm.decompose(tensor, 20, random_state=7, n_orders=1)
-    assert default.diagnostics == given.diagnostics
-    assert default.factors.tobytes() == given.factors.tobytes()
+    small = mm.decompose(tensor, 20, random_state=7)
+    monkeypatch.setattr(decompose_module, "LARGE", 10)
+    large = mm.decompose(tensor, 20, random_state=7)
+    assert (small.diagnostics.n_tried, large.diagnostics.n_tried) == (4, 1)
+    assert large.diagnostics.residual < 1e-8
+    monkeypatch.setattr(decompose_module, "_PRECISE", 1e-30)
+    again = mm.decompose(tensor, 20, random_state=7)
+    assert again.diagnostics.n_tried == 2
+    assert again.diagnostics.residual <= large.diagnostics.residual
 
 
 @pytest.mark.parametrize("solve", [mm.decompose, mm.approximate])
