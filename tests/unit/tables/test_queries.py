@@ -216,7 +216,7 @@ def test_the_file_of_a_stream_that_fails_is_removed_although_its_error_is_kept(t
         raise ValueError("no more")
 
     reader = pa.RecordBatchReader.from_batches(batch.schema, batches())
-    with pytest.raises(InputError, match="the stream cannot be read: .*no more") as kept:
+    with pytest.raises(InputError, match=r"the stream cannot be read: .*no more") as kept:
         open_query(reader)
     assert not list(temporary.iterdir())
     assert kept.tb is not None  # as in a notebook
