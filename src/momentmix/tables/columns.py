@@ -78,16 +78,23 @@ def numbers_of(column: Any) -> Array:
     """The cells as numbers, NaN where one is missing; labels must be numbers."""
     if isinstance(column, np.ndarray):
         return column
+    from pyarrow import Array as ArrowArray
     from pyarrow import float64, types, uint8
 
     if types.is_dictionary(column.type):
         codes, labels = codes_of(column)
         return np.array([*labels, np.nan], dtype=np.float64)[codes]
+    if column.null_count == len(column):
+        return np.full(len(column), np.nan)
     if types.is_boolean(column.type):
         column = column.cast(uint8())
-    if column.null_count or not (types.is_integer(column.type) or types.is_floating(column.type)):
-        column = column.cast(float64(), safe=False).fill_null(np.nan)
-    return np.from_dlpack(column)  # Arrow's to_numpy() imports pandas
+    if not column.null_count and (types.is_integer(column.type) or types.is_floating(column.type)):
+        return np.from_dlpack(column)  # Arrow's to_numpy() and fill_null() import pandas
+    missing = np.from_dlpack(column.is_null().cast(uint8())).view(np.bool_)
+    column = column.cast(float64(), safe=False)
+    buffers = [None, column.buffers()[1]]  # without which cells are null
+    numbers = ArrowArray.from_buffers(float64(), len(column), buffers, offset=column.offset)
+    return np.where(missing, np.nan, np.from_dlpack(numbers))
 
 
 def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:

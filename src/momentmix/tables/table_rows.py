@@ -117,6 +117,7 @@ class TableRows(Rows):
             kinds=[self.kinds[j] for j in places],
             texts=frozenset(k for k, j in enumerate(places) if j in self.texts),
             column_names=None if names is None else tuple(names[j] for j in places),
+            _held={},
         )
 
     def as_text(self, places: Sequence[int]) -> TableRows:
@@ -125,7 +126,7 @@ class TableRows(Rows):
         for j in places:
             if kinds[j].kind == "varied" and all(source.nulls for source in self.sources):
                 kinds[j] = Kind("text", "text")
-        return self.changed(texts=frozenset(places), kinds=kinds)
+        return self.changed(texts=frozenset(places), kinds=kinds, _held={})
 
     def changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
         """The same tables with other attributes, to be learned unless there is a schema."""
@@ -316,13 +317,13 @@ class TableRows(Rows):
             left_out = np.zeros((size, len(batch)), dtype=bool)
         if unseen == "missing" and not first and not source.in_memory:
             warn_of_unknown(columns, batch)
-        missing = [  # without cells that are no level, or that are modeled as missing
+        by_column = [  # without cells that are no level, or that are modeled as missing
             missing_cells(cells) & (own | column.drops)
             if column.levels or column.has_missing
             else own
             for column, cells, own in zip(columns, batch, left_out.T, strict=True)
         ]
-        missing = np.column_stack(missing)
+        missing = np.column_stack(by_column)
         refuses = self.missing == "error"
         if unseen is None:
             refuses = self.is_learned or not keeps_gaps(self.missing)

@@ -39,7 +39,7 @@ from momentmix.tables.formats.csv_text import (
 from momentmix.tables.source import Batch, Columns, FileSource
 from momentmix.wording import option
 
-BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
+BLOCK = 1 << 21  # bytes read at a time: enough for a fast parser, few beside the memory
 LONGEST = 1 << 26  # bytes of a row: no table has such rows, and memory stays bounded
 _LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # rows, and fields of them, that decide kinds of columns
 _READ_AS = {"text": "text", "date": "text", "bool": "bool"}  # other kinds as numbers

@@ -207,7 +207,9 @@ def wrong_quote(text: bytes, quotes: Int, delimiter: str) -> tuple[int, bool] | 
     allowed = np.zeros(256, dtype=bool)
     allowed[[ord(delimiter), *b'\r\n"']] = True
     codes = np.frombuffer(b"\n" + text + b"\n", np.uint8)
-    wrong = ~allowed[codes[quotes + 2 * (np.arange(len(quotes)) % 2)]]  # before or behind
+    wrong = np.empty(len(quotes), dtype=bool)
+    wrong[::2] = ~allowed[codes[quotes[::2]]]  # before quotes that open
+    wrong[1::2] = ~allowed[codes[quotes[1::2] + 2]]  # behind those that close
     if not wrong.any() and len(quotes) % 2 == 0:
         return None
     number = int(np.argmax(wrong)) if wrong.any() else len(quotes) - 1
