@@ -9,10 +9,10 @@ twice, change no bit.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
-from operator import itemgetter
+from functools import partial, reduce
+from operator import add, itemgetter, or_
 from typing import Any, NoReturn
 
 import numpy as np
@@ -43,7 +43,14 @@ from momentmix.progress import check_asked, step
 from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.learning import LOOKED_AT, Families, Found, find_in, learn, rows_to_predict
+from momentmix.tables.learning import (
+    LOOKED_AT,
+    Content,
+    Families,
+    contents_of,
+    learn,
+    rows_to_predict,
+)
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.schema import Schema
@@ -53,6 +60,7 @@ from momentmix.wording import NO_MAR
 
 __all__ = ["fit", "predict", "summarize"]
 
+Counts = dict[int, int]  # numbers of rows, by partition
 _FAN_IN = 8  # a task holds so many summaries at once; the tree of 1000 partitions has 4 levels
 
 
@@ -81,20 +89,15 @@ def summarize(
         An array of shape (n_rows, n_features), in any chunks, or a data frame. Files become one by
         ``dask.dataframe.read_parquet``, blocks by ``from_delayed``. The current
         ``distributed.Client`` computes it, or Dask's local threads.
-    order : int, optional
-        Highest order of the moments, as for `momentmix.summarize`.
-    columns : sequence of str or int, optional
-        Columns to take, in this order; by default all.
-    missing, families, squared_order
+    order, columns, missing, families, squared_order, progress
         As for `momentmix.summarize`. Kinds of columns are guessed from the first rows; levels and
         missing cells of all partitions are found in a pass of their own, where there may be any.
+        Dask's dashboard has the progress of tasks.
     shard_id : str, optional
         Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
         token of the collection, which is the same for the same data and version of Dask.
     retries : int
         How often a task that raises runs again, on a cluster.
-    progress : bool, optional
-        As for `momentmix.summarize`. Dask's dashboard has the progress of tasks.
 
     Returns
     -------
@@ -182,22 +185,24 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
     names = _to_predict(mixture, example, "the collection").column_names
     mixture = mixture if names is None else mixture.with_feature_names(names)
 
-    def of_array(block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[np.int64]:
+    def labels(block: Any, number: int) -> NDArray[np.int64]:
         if not len(block):
             return np.empty(0, np.int64)
-        rows = _to_predict(mixture, block, f"partition {block_id[0]}")
+        rows = _to_predict(mixture, block, f"partition {number}")
         # Where the mixture has a schema, missing cells are for its density.
         values = mixture.predict(rows.read_all() if mixture.schema is None else rows)
         return np.asarray(values)
 
+    def of_array(block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[np.int64]:
+        return labels(block, block_id[0])
+
     def of_frame(frame: Any, partition_info: dict[str, int] | None = None) -> Any:
-        values = of_array(frame, ((partition_info or {"number": 0})["number"],))
-        return pd.Series(values, name="label", index=frame.index)
+        number = 0 if partition_info is None else partition_info["number"]
+        return pd.Series(labels(frame, number), name="label", index=frame.index)
 
     if isinstance(data, dask.dataframe.DataFrame):
         return data.map_partitions(of_frame, meta=of_frame(data._meta.iloc[:0]))
-    empty = np.empty(0, np.int64)
-    return data.map_blocks(of_array, meta=empty, dtype=np.int64, drop_axis=1)
+    return data.map_blocks(of_array, meta=np.empty(0, np.int64), dtype=np.int64, drop_axis=1)
 
 
 def _to_predict(mixture: Mixture, data: Any, name: str) -> TableRows:
@@ -228,6 +233,10 @@ def _parts_of(data: Any) -> tuple[Any, list[Any], Any]:
     return data, parts, np.zeros((1, data.shape[1]), dtype=data.dtype)
 
 
+def _first(data: Any, n_rows: int) -> Any:
+    return data.head(n_rows)
+
+
 @contextmanager
 def _named(name: str) -> Iterator[None]:
     """Put the name of rows into the messages of their errors."""
@@ -242,89 +251,60 @@ def _named(name: str) -> Iterator[None]:
 # -- what runs on workers ----------------------------------------------------------------------
 
 
-def _opened(number: int, like: TableRows, data: Any) -> TableRows | None:
-    """Rows of a partition with the columns and the schema of others; None if there are none."""
+def _on_partition(
+    leaf: Callable[..., Any], number: int, like: TableRows, shared: tuple[Any, ...], data: Any
+) -> list[Any]:
+    """``leaf(rows, number, *shared)`` of a partition as a bag of one item; None without rows."""
     if not data.shape[0]:
-        return None
+        return [None]
     name, source, columns = f"partition {number}", like.sources[0], like.columns[0]
-    with _named(name):
+    with _named(name), few_threads(True):
         table = MemoryTable(data, name)
         takes_all = not like.chosen and len(columns) == source.n_columns
         reading = Reading(columns=match_columns(source, columns, table, takes_all))
         rows = reading.open([table], like.missing)
-        return rows.with_schema(like.learned) if like.is_learned else rows
+        return [leaf(rows.with_schema(like.learned) if like.is_learned else rows, number, *shared)]
 
 
-def _bag_of(leaf: Callable[..., Any], number: int, shared: tuple[Any, ...], data: Any) -> list[Any]:
-    """The answer of a partition as a bag of one item, which Dask does not take for empty."""
-    return [leaf(number, shared, data)]
+def _merged(merge: Callable[..., Any], parts: Iterable[Any]) -> Any:
+    full = [part for part in parts if part is not None]
+    return merge(full) if full else None
 
 
-def _head_of(number: int, shared: tuple[int], data: Any) -> Any:
-    return data.head(*shared)
+def _contents(rows: TableRows, number: int, *asked: Any) -> list[Content]:
+    return contents_of(rows, *asked)
 
 
-def _found_in(number: int, shared: tuple[Any, ...], data: Any) -> list[Found] | None:
-    like, asked, missing, rare = shared
-    rows = _opened(number, like, data)
-    return None if rows is None else find_in(rows, asked, missing, rare)
-
-
-def _found_together(parts: Any) -> list[Found] | None:
-    """What all rows hold in each column, of what parts of them hold."""
-    first: list[Found] | None
-    first, *others = [part for part in parts if part is not None] or [None]
-    for part in others:
-        for column, more in zip(first, part, strict=True):
+def _joined_contents(parts: list[list[Content]]) -> list[Content]:
+    for part in parts[1:]:
+        for column, more in zip(parts[0], part, strict=True):
             column.merge(more)
-    return first
+    return parts[0]
 
 
-def _summary_of(number: int, shared: tuple[Any, ...], data: Any) -> tuple[Any, list[int]]:
-    like, stem, options = shared
-    rows = _opened(number, like, data)
-    if rows is None:
-        return None, [0]
-    new_shard = shards_of(rows, **options)
-    shard = new_shard(shard_id=f"{stem}/{number}")
+def _summary(
+    rows: TableRows, number: int, stem: str, options: dict[str, Any]
+) -> tuple[MomentSummary, Counts]:
+    shard = shards_of(rows, **options)(shard_id=f"{stem}/{number}")
     for block in rows.blocks():
         shard.update(rows.summand(block))
-    summary = new_shard() + shard  # closed, so that nothing changes it later
-    return summary, [summary.n_rows]
+    return 0 + shard, {number: shard.n_rows}  # a sum is closed: nothing changes it later
 
 
-def _added(parts: Any) -> tuple[Any, list[int]]:
-    """The sum of summaries, and the numbers of rows of their partitions."""
-    summaries, counts = zip(*parts, strict=True)
-    full = [summary for summary in summaries if summary is not None]
-    return sum(full) if full else None, [*chain(*counts)]
+def _sums(rows: TableRows, number: int, work: Callable[[Float], Sums]) -> Any:
+    return add_sums(work(block) for block in rows.blocks())
 
 
-def _sums_of(number: int, shared: tuple[Any, ...], data: Any) -> Any:
-    like, work = shared
-    rows = _opened(number, like, data)
-    with few_threads(True):
-        return None if rows is None else add_sums(work(block) for block in rows.blocks())
+def _taken(rows: TableRows, number: int, places: dict[int, Int]) -> tuple[list[Float], Counts]:
+    """Rows by their numbers in the partition, and how many it has."""
+    blocks = list(rows.blocks())
+    return rows_at(blocks, places[number]), {number: sum(map(len, blocks))}
 
 
-def _taken(number: int, shared: tuple[Any, ...], data: Any) -> list[Float]:
-    """Rows of a partition, by their numbers in it; it must have as many as before."""
-    like, places, counts = shared
-    if not len(places[number]):
-        return []
-    rows = _opened(number, like, data)
-    blocks = [] if rows is None else list(rows.blocks())
-    if (n_rows := sum(map(len, blocks))) != counts[number]:
-        raise InputError(
-            f"partition {number} had {counts[number]} rows in the first pass and has {n_rows} now; "
-            "its rows are not the same each time they are computed. Fix the seed of the step that "
-            "makes them, or persist() the collection first."
-        )
-    return rows_at(blocks, places[number])
-
-
-def _joined(parts: Any) -> list[Float]:
-    return [*chain(*parts)]
+def _added(parts: list[tuple[Any, Counts]]) -> tuple[Any, Counts]:
+    """Summaries or lists added, and the numbers of rows of all partitions."""
+    values, counts = zip(*parts, strict=True)
+    return reduce(add, values), reduce(or_, counts)
 
 
 # -- what runs here ----------------------------------------------------------------------------
@@ -358,36 +338,38 @@ class DaskRows(Rows):
         if is_random and self.schema is not None:
             self.schema = self.schema.at_random()
         self.notes, self.may_count = self.like.notes, self.like.may_count
-        self._counts: list[int] = []
+        self._counts: Counts = {}  # rows of each partition that has some
 
     def _head(self, example: Any) -> Any:
         """The first rows; those of each partition where there may be levels."""
-        if not all(map(pd.api.types.is_numeric_dtype, example.dtypes)):
-            n_rows = LOOKED_AT // len(self._parts) + 1
-            return self._reduced(_head_of, pd.concat, n_rows)
-        heads = (self._computed(delayed(_head_of)(0, (LOOKED_AT,), x)) for x in self._parts)
-        return next((head for head in heads if len(head)), example)
+        heads = [delayed(_first)(part, LOOKED_AT) for part in self._parts]
+        if all(map(pd.api.types.is_numeric_dtype, example.dtypes)):
+            found = (dask.compute(head, retries=self.retries)[0] for head in heads)
+            return next((head for head in found if len(head)), example)
+        n_rows = LOOKED_AT // len(heads) + 1
+        few = [delayed(_first)(part, n_rows) for part in self._parts]
+        return pd.concat(dask.compute(*few, retries=self.retries))
 
-    def _find(self, rows: TableRows, *asked: Any) -> list[Found]:
-        found: list[Found] | None = self._reduced(_found_in, _found_together, rows, *asked)
+    def _find(self, rows: TableRows, *asked: Any) -> list[Content]:
+        contents: list[Content] = self._reduced(_contents, _joined_contents, rows, *asked)
+        return contents
+
+    def _reduced(
+        self, leaf: Callable[..., Any], merge: Callable[..., Any], like: TableRows, *shared: Any
+    ) -> Any:
+        """``merge`` over ``leaf(rows, number, *shared)`` of all partitions, in a tree."""
+        common = [delayed(each, traverse=False) for each in (like, shared)]  # sent to workers once
+        parts = enumerate(self._parts)
+        leaves = [delayed(_on_partition)(leaf, i, *common, part) for i, part in parts]
+        bag, merge = dask.bag.from_delayed(leaves), partial(_merged, merge)
+        tree = bag.reduction(itemgetter(0), merge, split_every=_FAN_IN)
+        task = tree.to_delayed(optimize_graph=False)  # each part is optimized
+        found = dask.compute(task, retries=self.retries)[0]
         if found is None:
-            raise self._without_rows()
+            raise InputError(
+                f"rows must hold at least one row; all {len(self._parts)} partition(s) are empty."
+            )
         return found
-
-    def _without_rows(self) -> InputError:
-        return InputError(
-            f"rows must hold at least one row; all {len(self._parts)} partition(s) are empty."
-        )
-
-    def _reduced(self, leaf: Callable[..., Any], merge: Callable[..., Any], *shared: Any) -> Any:
-        """``merge`` over ``leaf(number, shared, rows)`` of all partitions, in a tree."""
-        common = delayed(shared, traverse=False)  # travels to each worker once
-        leaves = [delayed(_bag_of)(leaf, i, common, part) for i, part in enumerate(self._parts)]
-        tree = dask.bag.from_delayed(leaves).reduction(itemgetter(0), merge, split_every=_FAN_IN)
-        return self._computed(tree.to_delayed(optimize_graph=False))  # each part is optimized
-
-    def _computed(self, task: Any) -> Any:
-        return dask.compute(task, retries=self.retries)[0]
 
     @property
     def n_features(self) -> int:
@@ -396,24 +378,19 @@ class DaskRows(Rows):
     @property
     def n_rows(self) -> int:
         """Number of rows; costs a pass if there was none so far."""
-        return sum(self.counts)
-
-    @property
-    def counts(self) -> list[int]:
-        """Rows of each partition, as a summary counted them."""
         if not self._counts:
             self.summary(1, 0)
-        return self._counts
+        return sum(self._counts.values())
 
     def summary(self, order: int, squared_order: int | None) -> MomentSummary:
         """Summarize each partition, then add in a tree."""
         # A worker runs as many tasks as it has threads, so one thread each.
         options: dict[str, Any] = {"order": order, "squared_order": squared_order, "n_threads": 1}
         shards_of(self.like, **options)()  # wrong orders are an error here, before any work
-        summary: MomentSummary | None
-        summary, self._counts = self._reduced(_summary_of, _added, self.like, self._stem, options)
-        if summary is None or not summary.n_rows:
-            raise self._without_rows()
+        summary: MomentSummary
+        summary, self._counts = self._reduced(_summary, _added, self.like, self._stem, options)
+        if not summary.n_rows:
+            raise self.like.without_rows()
         return summary
 
     def summarize_into(self, summary: MomentSummary) -> MomentSummary:
@@ -429,11 +406,20 @@ class DaskRows(Rows):
 
     def sum_blocks(self, work: Callable[[Float], Sums], n_threads: int = 1) -> Sums:
         """Add up ``work`` of each block in a fixed order, with one thread for each task."""
-        total: Sums = self._reduced(_sums_of, add_sums, self.like, work)
+        total: Sums = self._reduced(_sums, add_sums, self.like, work)
         return total
 
     def take(self, places: Int) -> Float:
-        ends = np.cumsum(self.counts)
+        """The rows with these numbers, which ascend."""
+        ends = np.cumsum([*self._counts.values()] if self.n_rows else [])
         cuts = np.split(places, np.searchsorted(places, ends)[:-1])
-        own = [some - end + n for some, end, n in zip(cuts, ends, self.counts, strict=True)]
-        return np.concatenate(self._reduced(_taken, _joined, self.like, own, self.counts))
+        pairs = zip(self._counts, cuts, ends, strict=True)
+        own = {i: some - end + self._counts[i] for i, some, end in pairs}
+        rows, counts = self._reduced(_taken, _added, self.like, own)
+        if counts != self._counts:
+            raise InputError(
+                "partitions had other numbers of rows in the first pass than now: they are not the "
+                "same each time they are computed. Fix the seed of the step that makes them, or "
+                "persist() the collection first."
+            )
+        return np.concatenate(rows)

@@ -47,7 +47,6 @@ def test_public_names_and_keywords_of_fit_are_those_decided():
         ("method", "momentmix.paper.fit"), ("order", "mm.summarize"),
         ("refine", "summarize the rows"), ("constraint", "blocks"),
         ("thorough", "random_state"), ("n_component", "n_components"), ("magic", "magic"),
-        ("device", "a tensor of torch"),
     ],
 )  # fmt: skip
 def test_a_keyword_that_is_gone_says_what_to_use(keyword, hint):

@@ -119,10 +119,7 @@ def _show_misuse(error: click.ClickException) -> None:
     text = text.replace("\n\t", " ")  # between the choices that click lists
     unknown = re.match(r"No such (?:command|option):? '?([\w-]+)", text)
     if unknown:
-        from momentmix.tables.opening import INSTEAD
-
-        gone = {f"--{name.replace('_', '-')}": cure for name, cure in INSTEAD.items()}
-        gone |= {name: f"Instead: {cure}." for name, cure in _INSTEAD.items()}
+        gone = {name: f"Instead: {cure}." for name, cure in _INSTEAD.items()}
         if unknown[1] in gone:
             text = f"{unknown[1]} is gone. {gone[unknown[1]]}"
     say("Error: " + text, err=True)

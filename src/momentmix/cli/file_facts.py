@@ -19,7 +19,7 @@ from momentmix.mixture.parameter_table import joined_columns
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import MAGIC
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.opening import missing_input, open_file
 from momentmix.tables.schema import FORMAT, Schema
 from momentmix.wording import plural

@@ -19,19 +19,11 @@ _WIDEST = 60  # characters of the levels that are printed
 
 @click.argument("inputs", nargs=-1, required=True)
 @output_options("File of the schema (JSON).", quiet=True)
-@click.option(
-    "--rare",
-    metavar="SHARE",
-    type=click.FloatRange(min=0, max=1, max_open=True),
-    default=0.0,
-    help="Join rarer levels into one, 'other'.",
-)
 @families_options
 @partial(data_options, missing="model")
 def schema_command(
     inputs: tuple[str, ...],
     target: Target,
-    rare: float,
     families: Any,
     read_options: ReadOptions,
 ) -> None:
@@ -48,7 +40,7 @@ def schema_command(
     if output is not None:
         target.check(inputs, "give a file to --output; --json prints the schema.")
     with step("Reading columns"):
-        rows = learn(read_options.open(inputs), families, read_options.missing, rare)
+        rows = learn(read_options.open(inputs), families, read_options.missing)
     if output is not None:
         rows.learned.save(output)
     if target.as_json:

@@ -30,7 +30,7 @@ from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
-from momentmix.tables.opening import INSTEAD, path_list
+from momentmix.tables.opening import path_list
 from momentmix.tables.table_rows import Missing
 from momentmix.tables.validation import ordered_weights
 from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
@@ -44,7 +44,6 @@ _INSTEAD = {
     "thorough": "Fit with several values of random_state.",
     "constraint": 'Use blocks="diag" or blocks="full".',
     "remedies": "result.suggest(data) compares changes of a fit on held-out rows.",
-    **INSTEAD,
 }
 
 

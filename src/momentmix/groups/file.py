@@ -19,7 +19,8 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.groups.keys import RESERVED, GroupKey, plain
 from momentmix.summary.file import is_whole, rows_of
-from momentmix.tables.source import checked, refuse_damage
+from momentmix.tables.columns import checked
+from momentmix.tables.source import refuse_damage
 
 ENDING = ".parquet"
 _COUNT, _SUMMARY, _CHECKSUM = RESERVED
@@ -52,10 +53,10 @@ def _key_array(name: str, values: list[Any]) -> Any:
         raise InputError(f"a key of a file cannot be called {name!a}; rename it, or use rollup().")
     try:
         array = pa.array(values)
-        if pa.types.is_timestamp(array.type) or plain(array).type == array.type:
+        if pa.types.is_timestamp(array.type) or plain(array, name).type == array.type:
             return array
         reason = f"they are {array.type}"
-    except (pa.ArrowException, ValueError, OverflowError) as error:
+    except (pa.ArrowException, InputError, UnicodeError, OverflowError) as error:
         reason = str(error)[:200]
     raise InputError(
         f"key {name!a} cannot be stored; its values must be text that UTF-8 can write, whole "
@@ -142,12 +143,12 @@ def _key_values(column: Any, path: str) -> list[Any]:
     import pyarrow as pa
 
     array = column.combine_chunks()
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
     try:
-        if pa.types.is_dictionary(array.type):
-            array = array.dictionary_decode()
         is_time = pa.types.is_timestamp(array.type)
-        array = array.cast(pa.timestamp("us")) if is_time else plain(array)
-    except ValueError as error:
+        array = array.cast(pa.timestamp("us")) if is_time else plain(array, "a key")
+    except InputError as error:
         raise _damaged(path, str(error)) from None
     values: list[Any] = array.to_pylist()
     return values

@@ -15,14 +15,13 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
-from momentmix.tables.cells import Cells
+from momentmix.tables.columns import is_text_type
 from momentmix.tables.source import FileSource, Source
 from momentmix.tables.table_rows import RowBlock
 from momentmix.wording import did_you_mean
@@ -118,42 +117,35 @@ class KeyColumn:
         """Values of the kept rows of a block; `pieces` has the cells of all its rows by column."""
         import pyarrow as pa
 
-        source = self.sources[table]
+        source, array = self.sources[table], pa.array(self.folders[table : table + 1])
+        if self.numbers:
+            cells = pieces[self.numbers[table]]
+            array = pa.concat_arrays([_arrow(piece, source.nulls) for piece in cells])
 
-        def place(row: int) -> str:
+        def place(row: int | None = None) -> str:
             if not self.numbers:
                 return f"{source.name}, folder {self.key.column}"
-            where = source.where(block.first_row + row), source.label(self.numbers[table])
-            return ", ".join([source.name, *where])
+            where = [] if row is None else [source.where(block.first_row + row)]
+            return ", ".join([source.name, *where, source.label(self.numbers[table])])
 
-        try:
-            array = pa.array(self.folders[table : table + 1])
-            if self.numbers:
-                cells = pieces[self.numbers[table]]
-                array = pa.concat_arrays([_arrow(piece, source.nulls) for piece in cells])
-            array = array if array.null_count < len(array) else pa.nulls(len(array))
-            unit = self.key.unit
-            array = _periods(array, unit, place) if unit else plain(array)
-        except (ValueError, pa.ArrowException) as error:
-            if isinstance(error, InputError):
-                raise
-            where = self.key.column if not self.numbers else source.label(self.numbers[table])
-            raise InputError(f"{source.name}, {where}: {error}") from None
         if array.null_count == len(array):
             array = pa.nulls(len(array), self.type)
-        elif array.type != (self.type or array.type):
+        else:
+            array = (
+                _periods(array, self.key.unit, place) if self.key.unit else plain(array, place())
+            )
+            self.type = self.type or array.type
+        if array.type != (self.type or array.type):
             raise InputError(
                 f"key {self.key.column!a} is {array.type} in {source.name}, and {self.type} "
                 "before it; the same group would have two keys. Convert one of the columns."
             )
-        else:
-            self.type = array.type
         if not self.numbers:
             return array.take(pa.array(np.zeros(len(block.features), dtype=np.int64)))
         return array if block.kept is None else array.filter(pa.array(block.kept))
 
 
-def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
+def _periods(array: Any, unit: str, place: Callable[..., str]) -> Any:
     """First days of the periods of dates, times (of UTC) or texts (ISO 8601)."""
     import pyarrow as pa
     from pyarrow import compute
@@ -161,7 +153,7 @@ def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
     def check(is_wrong: Any, text: str = "a time") -> None:
         row = compute.index(is_wrong, True).as_py()
         if row >= 0:
-            text = ascii(array[row].as_py()[:60]) if _is_text(array.type) else text
+            text = ascii(array[row].as_py()[:60]) if is_text_type(array.type) else text
             raise InputError(
                 f"{place(row)}: {text} is no date; dates must be written as 2026-01-31 or "
                 "2026-01-31T08:15 (ISO 8601), of the years 1 to 9999 in UTC. Correct the cell, or "
@@ -169,17 +161,15 @@ def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
             )
 
     times = array
-    if _is_text(array.type):
+    if is_text_type(array.type):
         coded = array.dictionary_encode()
         instants = [_instant(text) for text in coded.dictionary.to_pylist()]
         check(pa.array([x is None for x in instants], pa.bool_()).take(coded.indices))
         times = pa.array(instants, pa.timestamp("us")).take(coded.indices)
     elif pa.types.is_date(array.type):
         times = array.cast(pa.timestamp("ms"))
-    elif pa.types.is_null(array.type):
-        times = array.cast(pa.timestamp("us"))
     elif not pa.types.is_timestamp(array.type):
-        raise ValueError(f"{unit}() needs dates, and the column holds {array.type}.")
+        raise InputError(f"{place()}: {unit}() needs dates, and the column holds {array.type}.")
     precision = times.type.unit
     times = times.cast(pa.timestamp(precision))  # of UTC
     low, high = (end * _TICKS[precision] for end in _CALENDAR)
@@ -188,12 +178,6 @@ def _periods(array: Any, unit: str, place: Callable[[int], str]) -> Any:
         check(compute.or_(compute.less(ticks, low), compute.greater_equal(ticks, high)))
     times = compute.floor_temporal(times, unit=unit)
     return times.cast(pa.timestamp("us") if unit == "hour" else pa.date32())
-
-
-def _is_text(kind: Any) -> bool:
-    from pyarrow import types
-
-    return any(f(kind) for f in (types.is_string, types.is_large_string, types.is_string_view))
 
 
 def _instant(text: str) -> datetime | None:
@@ -210,55 +194,38 @@ def _arrow(column: Any, nulls: Sequence[str]) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    if isinstance(column, Cells) and column.labels is not None:
-        labels = pa.array(column.labels)
-        column = labels.take(pa.array(column.values, pa.int64(), mask=column.values < 0))
-    elif isinstance(column, Cells | np.ndarray):
-        cells = column.values if isinstance(column, Cells) else column
-        if cells.dtype.kind == "M" and np.datetime_data(cells.dtype)[0] in (
-            "Y",
-            "M",
-            "W",
-            "h",
-            "m",
-        ):
-            cells = cells.astype("M8[s]")  # Arrow has no such units
-        column = pa.array(cells, from_pandas=True)
+    if isinstance(column, np.ndarray):
+        column = pa.array(column, from_pandas=True)
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
-    if nulls and _is_text(column.type):
+    if nulls and is_text_type(column.type):
         is_null = compute.is_in(compute.utf8_trim_whitespace(column), pa.array(nulls, column.type))
         column = compute.if_else(is_null, None, column)
     return column
 
 
-def plain(array: Any) -> Any:
+def plain(array: Any, place: str) -> Any:
     """The values of a key as text, whole numbers, true and false, or days."""
     import pyarrow as pa
     from pyarrow import types
 
-    kind = array.type
-    if _is_text(kind):
+    kind, fault = array.type, ""
+    if is_text_type(kind):
         return array.cast(pa.string())
-    if types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
+    if types.is_boolean(kind) or types.is_null(kind):
+        return array
+    if types.is_date(kind):
+        return array.cast(pa.date32())
+    if types.is_timestamp(kind):
+        fault = "nearly every row would be a group: take day(column), week(column) or month(column)"
+    elif types.is_integer(kind) or types.is_floating(kind) or types.is_decimal(kind):
         try:
             return array.cast(pa.int64())
         except pa.ArrowInvalid as error:
-            raise ValueError(
-                f"numbers of a key must be whole, of 64 bits; {error}. Round them or cut them into "
-                "classes, or convert the column to text."
-            ) from None
-    if types.is_date(kind):
-        return array.cast(pa.date32())
-    if types.is_boolean(kind) or types.is_null(kind):
-        return array
-    if types.is_timestamp(kind):
-        raise ValueError(
-            f"it holds times ({kind}); nearly every row would be a group. Group by day(column), "
-            "week(column) or month(column)."
-        )
-    raise ValueError(
-        f"a key must hold text, whole numbers, true and false, or dates; it holds {kind}."
+            fault = f"{error}; round them or cut them into classes"
+    raise InputError(
+        f"{place}: a key must hold text, whole numbers of 64 bits, true and false, or days; it "
+        f"holds {kind}{fault and ': '}{fault}."
     )
 
 
@@ -271,7 +238,10 @@ def find_key(sources: Sequence[Source], key: Key) -> KeyColumn:
     have = [key.column in each for each in names]
     if all(have):
         return KeyColumn(key, sources, [each.index(key.column) for each in names])
-    folders = [_in_path(x.path) if isinstance(x, FileSource) else {} for x in sources]
+    paths = [x.path.parts[:-1] if isinstance(x, FileSource) else () for x in sources]
+    folders = [
+        {unquote(m[1]): unquote(m[2]) for m in map(_FOLDER.fullmatch, x) if m} for x in paths
+    ]
     texts = [each[key.column] for each in folders if key.column in each]
     if len(texts) < len(sources) or any(have):
         lacking = [x for x, each in zip(sources, folders, strict=True) if key.column not in each]
@@ -285,12 +255,6 @@ def find_key(sources: Sequence[Source], key: Key) -> KeyColumn:
     are_whole &= all(x == _NO_VALUE or re.fullmatch(r"0|-?[1-9]\d*", x) for x in texts)
     values = [None if x == _NO_VALUE else int(x) if are_whole else x for x in texts]
     return KeyColumn(key, sources, folders=values)
-
-
-def _in_path(path: Path) -> dict[str, str]:
-    """Values in the names of the folders above a file, as ``region=north%20west``."""
-    matches = (_FOLDER.fullmatch(part) for part in path.parts[:-1])
-    return {unquote(match[1]): unquote(match[2]) for match in matches if match is not None}
 
 
 def columns_read(keys: Sequence[KeyColumn], table: int) -> list[int]:

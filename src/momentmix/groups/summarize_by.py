@@ -1,9 +1,7 @@
 """`summarize_by`: rows → one summary for each group, in one pass.
 
-Rows wait until there are many, and are then sorted by group. The rows of a group wait until there
-are enough for a block of sums; those of small groups are summed together at the end. The sums of a
-group are exact sums of float64 sums of blocks, as in any summary, in one frame for all groups of a
-table, so that they add up quickly.
+Rows wait until there are many, and are then sorted by group. The sums of a group are those of a
+shard of its rows, in one frame for all groups of a table, so that they add up quickly.
 """
 
 from __future__ import annotations
@@ -27,19 +25,17 @@ from momentmix.summary.blocks import (
     RowFrame,
     add_digits,
     block_extremes,
-    block_rows,
     digits_needed,
     frame_of,
 )
-from momentmix.summary.digits import QUANTUM_BITS, from_places
+from momentmix.summary.digits import QUANTUM_BITS, from_places, trimmed
 from momentmix.summary.file import pack
-from momentmix.summary.kernels.native_sums import host_executor
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summarize import place_id, shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
-from momentmix.tables.opening import Reading, open_table
+from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.selection import choose_columns
 from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, TableRows
@@ -138,7 +134,7 @@ class GroupedTable:
                 name = data.sources[0].name
                 raise InputError(f"{name} has no column beside the keys; open others.")
             return cls(learn(data.selected(places), families, missing), keys)
-        sources = open_table(data, reading, keys=[key.column for key in asked])
+        sources = open_sources(data, reading)
         keys = [find_key(sources, key) for key in asked]
         read = columns_read(keys, 0)
         if reading.columns is None:
@@ -221,10 +217,8 @@ class _GroupSums:
 
     def __init__(self, empty: MomentSummary) -> None:
         self.state, self.n_threads = empty._state, empty._n_threads
-        self.block_rows = block_rows(self.state.layout)
         self.frame: RowFrame | None = None  # of all groups, from the first rows
-        self.few = dict[GroupKey, list[Float]]()  # rows of groups that have less than a block
-        self.open = dict[GroupKey, OpenShard]()
+        self.shards = dict[GroupKey, OpenShard]()
 
     def add(self, first: Float, rows: Float, keys: list[GroupKey], ends: list[int]) -> None:
         """Add rows that are sorted by their keys, up to these ends."""
@@ -232,62 +226,48 @@ class _GroupSums:
             head = np.ascontiguousarray(first[:_FIRST_ROWS])
             self.frame = frame_of(head, block_extremes(head[None])[0])
         for key, start, stop in zip(keys, [0, *ends], ends, strict=False):
-            pieces = self.few.setdefault(key, [])
-            pieces.append(rows[start:stop])
-            if key in self.open or sum(map(len, pieces)) >= self.block_rows:
-                shard = self.open.get(key) or self.open.setdefault(key, self._shard())
-                block = np.concatenate(self.few.pop(key))
-                shard.update(block, None, threads_for(shard, len(block), self.n_threads))
-            else:
-                pieces[-1] = pieces[-1].copy()  # a view would keep all rows
-        if len(self.few) + len(self.open) > _MOST_GROUPS:
+            shard = self.shards.get(key)
+            if shard is None:
+                shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
+                shard.frame = self.frame
+                self.shards[key] = shard
+            shard.update(rows[start:stop], None, threads_for(shard, stop - start, self.n_threads))
+        if len(self.shards) > _MOST_GROUPS:
             raise InputError(
                 f"keys must have at most {_MOST_GROUPS:,} groups; there are more, so that they "
                 "name rows. Group by other columns."
             )
 
-    def _shard(self) -> OpenShard:
-        shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
-        shard.frame = self.frame
-        return shard
-
     def finish(self) -> Iterator[tuple[GroupKey, Totals]]:
-        """The sums of all groups; then there are none."""
-        while self.open:
-            key, shard = self.open.popitem()
-            yield key, closed(shard)
-        by_size = dict[int, list[tuple[GroupKey, Float]]]()
-        while self.few:
-            key, pieces = self.few.popitem()
-            rows = np.concatenate(pieces)
-            by_size.setdefault(len(rows), []).append((key, rows))
-        at_once = max(1, _SUMS_AT_ONCE // self.state.layout.n_entries)
-        for alike in by_size.values():
-            for start in range(0, len(alike), at_once):
-                keys, blocks = zip(*alike[start : start + at_once], strict=True)
-                yield from zip(keys, self._together(np.array(blocks)), strict=True)
-
-    def _together(self, blocks: Float) -> Iterator[Totals]:
-        """The sums of groups of equal size: in the frame of all, or each alone."""
-        assert self.frame is not None
-        layout, ends, n_rows = self.state.layout, block_extremes(blocks), blocks.shape[1]
-        values = host_executor(layout).sums(blocks, None, self.frame.units)
-        fits = np.atleast_1d(self.frame.fits(ends).all(axis=1))
-        near = values[fits]
-        places = np.zeros((digits_needed(float(np.abs(near).max(initial=1.0))), near.size))
-        add_digits(near.reshape(1, -1), places)
-        digits = from_places(places)
-        digits = digits.reshape(len(digits), *near.shape)
-        tops = np.where(digits.any(axis=2), np.arange(len(digits))[:, None], 0).max(axis=0)
-        rest = iter(range(len(near)))
-        for i, is_near in enumerate(fits.tolist()):
-            if is_near:
-                j = next(rest)
-                own = np.ascontiguousarray(digits[: tops[j] + 1, j])
-                sums = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = Totals(layout, *sums, ends[i, 0], ends[i, 1])
-                yield as_shard(totals, self.state.row_schema, bytes(16))
+        """The sums of all groups; small groups of equal numbers of rows are summed together."""
+        small = dict[int, list[GroupKey]]()
+        for key, shard in self.shards.items():
+            if shard.n_rows:
+                yield key, closed(shard)
             else:
-                shard = self._shard()
-                shard.update(blocks[i], None, 1)
-                yield closed(shard)
+                small.setdefault(shard.n_waiting, []).append(key)
+        at_once = max(1, _SUMS_AT_ONCE // self.state.layout.n_entries)
+        for keys in small.values():
+            for start in range(0, len(keys), at_once):
+                yield from self._together(keys[start : start + at_once])
+
+    def _together(self, keys: list[GroupKey]) -> Iterator[tuple[GroupKey, Totals]]:
+        assert self.frame is not None
+        shards = [self.shards.pop(key) for key in keys]
+        blocks = np.array([np.concatenate([rows for rows, _ in x.waiting]) for x in shards])
+        ends, n_rows, layout = block_extremes(blocks), blocks.shape[1], self.state.layout
+        fits = self.frame.fits(ends).all(axis=1)
+        sums = shards[0].executor.sums(blocks[fits], None, self.frame.units)
+        places = np.zeros((digits_needed(float(np.abs(sums).max(initial=1.0))), sums.size))
+        add_digits(sums.reshape(1, -1), places)
+        digits = from_places(places)
+        rest = iter(digits.reshape(len(digits), *sums.shape).swapaxes(0, 1))
+        near: list[bool] = np.atleast_1d(fits).tolist()
+        for key, shard, is_near, bounds in zip(keys, shards, near, ends, strict=True):
+            if is_near:
+                own = np.ascontiguousarray(trimmed(next(rest)))
+                exact = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
+                totals = Totals(layout, *exact, *bounds)
+                yield key, as_shard(totals, self.state.row_schema, bytes(16))
+            else:
+                yield key, closed(shard)

@@ -20,7 +20,7 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.block import Block
 from momentmix.mixture.tables.block_features import selected
-from momentmix.tables.cells import is_missing
+from momentmix.tables.columns import is_missing
 from momentmix.tables.names import feature_number
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from momentmix.errors import FitWarning, InputError, ShardError, read_more, warn
 from momentmix.progress import check_asked, erase, row_counter, step
 from momentmix.summary.summary import MomentSummary, named_by_contents
 from momentmix.tables.learning import Families, learn, open_data, rows_with
-from momentmix.tables.opening import INSTEAD, READ_ALL, Reading, can_open
+from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
 from momentmix.tables.selection import column_keys
 from momentmix.tables.source import counted_twice
@@ -77,7 +77,7 @@ def summarize(
     >>> summary.feature_names
     ('age', 'age seen', 'plan=gold')
     """
-    known = {*INSTEAD, *(field.name for field in fields(Reading))}
+    known = {field.name for field in fields(Reading)}
     reading = Reading.of({name: options.pop(name) for name in list(options) if name in known})
     with step("Summarizing", check_asked(progress)):
         is_stream = hasattr(rows, "__next__") and not can_open(rows)
@@ -193,7 +193,7 @@ def _add_rows(
 ) -> None:
     """Add rows of a table to a summary."""
     weights = as_weights(sample_weight, rows.expected_rows or 0)
-    for _, block in rows.placed_blocks():
+    for block in rows.all_blocks():
         own = None
         if weights is not None:
             own = weights[block.first_row : block.first_row + block.n_read]

@@ -6,7 +6,7 @@
 | text of few labels, or categories | categorical |
 | text whose labels are nearly all different; whole numbers that number the rows | left out: ids |
 | numbers that pandas wrote as the index of a frame | left out |
-| dates and times, also as text | left out |
+| dates and times of the day, also as text or as numbers yyyymmdd | left out |
 | whole numbers from 1900 to 2100 that are named "year", "yr" or "jahr" | left out: years |
 | text or categories with one label only | left out |
 | numbers | gaussian; a hint where they are 0 and 1, or whole and named like a code |
@@ -19,14 +19,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.tables.cells import Cells
-from momentmix.tables.formats.dialect import are_dates
+from momentmix.tables.columns import Kind, codes_of, is_labeled, numbers_of
+from momentmix.tables.formats.csv_text import FIRST_YEAR, LAST_YEAR, times_in
 from momentmix.tables.names import alike, column_label, left_out_notes
 from momentmix.wording import listed, option
 
@@ -42,137 +42,156 @@ _ID_NAME = re.compile(
 _YEAR_NAME = re.compile(
     r"(?:^|[_\W]|(?<=[a-z]))(?:[yY]ear|YEAR|[yY]r|YR|[jJ]ahr|JAHR)(?:$|[_\W\d]|(?=[A-Z]))"
 )
-_FIRST_YEAR, _LAST_YEAR = 1900, 2100
 _LARGEST_MEDIAN = 100  # of counts above 0: money and hours are measurements in small units
 _INDEX = re.compile(r"__index_level_\d+__")  # as pandas writes it to Parquet
 _ONE_LEVEL = "it has one level only"
+_NUMBERS_ROWS = "it numbers the rows"
+
+
+class Guess(NamedTuple):
+    """What is guessed of columns: `families` and `counts` by place among those `kept`."""
+
+    families: dict[int, Any]
+    kept: list[int]
+    counts: list[int]  # numbers that may be counts
+    notes: tuple[str, ...]
 
 
 def guess_columns(
-    cells: Sequence[Cells],
+    columns: Sequence[Any],
+    kinds: Sequence[Kind],
     names: tuple[str, ...] | None,
     families: Mapping[int, Any],
     asked: bool = False,
-    rare: float = 0.0,
-) -> tuple[dict[int, Any], list[int], list[int], tuple[str, ...]]:
+) -> Guess:
     """Return families, by the first rows if not in `families`, kept columns, and notes.
 
-    Before the notes come places, among the columns that are kept, of numbers that may be counts.
-    None is left out where they were `asked` for, or have no names. Text may have many levels where
-    levels with a smaller share than `rare` are joined.
+    None is left out where they were `asked` for, or have no names.
     """
     asked = asked or names is None  # columns without names are known by their places
     chosen: dict[int, Any] = dict(families)
-    left_out: dict[int, str] = {}
+    left_out, many = dict[int, str](), dict[int, str]()
     hints: dict[str, tuple[str, ...]] = {}
     counts: list[int] = []
-    for i, own in enumerate(cells):
+    notes: list[str] = []
+    for i, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
         if i in families:
             continue
-        # Categories some of which are numbers that are not whole can be no levels.
-        if own.labels is not None and not any(isinstance(x, float) for x in own.labels):
-            if why := _unusable_text(own, column_label(i, names), asked, rare):
+        head = column[:HEAD]
+        if is_labeled(column):
+            codes, every = codes_of(head)
+            if any(isinstance(x, float) for x in every):
+                continue  # categories some of which are numbers that are not whole are no levels
+            codes = codes[codes >= 0]
+            labels = every if kind.order else [every[k] for k in np.unique(codes).tolist()]
+            why = "" if kind.order or asked else _unusable_text(labels, len(codes))
+            if len(every) == 1 and not asked:
+                left_out[i] = _ONE_LEVEL
+            elif why:
                 left_out[i] = why
+            elif len(labels) > FEW_LEVELS and not kind.order:
+                many[i] = f"{column_label(i, names)} has {len(labels)}"
             else:
                 chosen[i] = "categorical"
-        elif own.are_bools:
+                texts = [x for x in labels if isinstance(x, str)]
+                if len({x.strip() for x in texts}) < len(texts):
+                    notes.append(f"column {_key(i, names)} has levels that differ by spaces alone")
+        elif kind.kind == "bool":
             chosen[i] = "bernoulli"
-        elif names is not None and own.labels is None:
-            head = own.values[:HEAD]
-            if not asked and _INDEX.fullmatch(names[i]):
-                left_out[i] = "it is the index of a pandas frame"
-            elif not asked and _numbers_rows(head, names[i]):
-                left_out[i] = "it numbers the rows"
-            elif not asked and _are_years(head, names[i]):
-                left_out[i] = "years"
-            elif hint := _hint(head, names[i]):
+        elif names is not None:
+            numbers = numbers_of(head)
+            if not asked and (why := _unusable_numbers(numbers, names[i])):
+                left_out[i] = why
+            elif hint := _hint(numbers, names[i]):
                 hints[names[i]] = hint
-            elif _may_count(head):
+            elif _may_count(numbers):
                 counts.append(i)
-    if len(left_out) == len(cells):
-        listed = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
+    if many:
         raise InputError(
-            f"the table has no usable column ({listed}). Pass columns of numbers or of few "
+            f"text must have at most {FEW_LEVELS} different levels to be taken as categories by "
+            f"default; {', '.join(many.values())}. Leave such columns out with "
+            f'{option(exclude=...)}; or pass families={{…: "categorical"}} '
+            "(--families …=categorical), perhaps after joining rare levels."
+        )
+    if len(left_out) == len(columns):
+        reasons = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
+        raise InputError(
+            f"the table has no usable column ({reasons}). Pass columns of numbers or of few "
             f"levels, or give the families of columns in {option(families=...)}."
         )
-    gone = left_out_notes(
-        {str(i) if names is None else ascii(names[i]): why for i, why in left_out.items()}
-    )
-    hinted = (_hint_note(own, *hint) for hint, own in alike(hints).items())
-    kept = [i for i in range(len(cells)) if i not in left_out]
-    families = {k: chosen[i] for k, i in enumerate(kept) if i in chosen}
-    return families, kept, [kept.index(i) for i in counts], (*gone, *hinted)
+    gone = left_out_notes({_key(i, names): why for i, why in left_out.items()})
+    hinted = [_hint_note(alike_names, *hint) for hint, alike_names in alike(hints).items()]
+    kept = [i for i in range(len(columns)) if i not in left_out]
+    chosen = {k: chosen[i] for k, i in enumerate(kept) if i in chosen}
+    return Guess(chosen, kept, [kept.index(i) for i in counts], (*gone, *notes, *hinted))
 
 
-def _unusable_text(cells: Cells, label: str, asked: bool, rare: float) -> str:
+def _key(column: int, names: tuple[str, ...] | None) -> str:
+    return str(column) if names is None else ascii(names[column])
+
+
+def _unusable_text(labels: Sequence[Any], n_observed: int) -> str:
     """Why a column of text is left out; empty where it is a category."""
-    assert cells.labels is not None
-    if cells.order:  # the categories of its type
-        return _ONE_LEVEL if len(cells.labels) == 1 and not asked else ""
-    codes = cells.values[:HEAD]
-    codes = codes[codes >= 0].astype(np.int64)
-    found = np.unique(codes)
-    n_levels, n_seen = len(found), len(codes)
-    if not asked and n_levels and are_dates(str(cells.labels[k]) for k in found[:1000].tolist()):
-        return "dates"
-    are_ids = n_levels == n_seen >= _FEWEST_NAMED or n_levels > max(_SURELY_FEW, n_seen / 2)
-    if are_ids and not asked:
+    if labels and (times := times_in(list(map(str, labels[:1000])))):
+        return times
+    n = len(labels)
+    if n == n_observed >= _FEWEST_NAMED or n > max(_SURELY_FEW, n_observed / 2):
         return "it names the rows, nearly every text is another one"
-    if n_levels == 1 and len(cells.labels) == 1 and not asked:
-        return _ONE_LEVEL
-    if n_levels > FEW_LEVELS and not rare:
-        raise InputError(
-            f"{label} is text with {n_levels} different levels in {n_seen} rows, too many to take "
-            f"it as categories by default (up to {FEW_LEVELS} are). Leave it out with "
-            f'{option(exclude=...)}; pass families={{…: "categorical"}} '
-            "(--families …=categorical); or join its rare levels with a schema (momentmix schema "
-            "--rare 0.01)."
-        )
     return ""
 
 
-def _numbers_rows(values: Array, name: str) -> bool:
-    """Whether whole numbers are ids: all different, and named so or one after the other."""
-    if len(values) < _FEWEST_NAMED or not _are_whole(values):
-        return False
-    with np.errstate(invalid="ignore"):  # infinite numbers are refused later, by row
-        steps = np.diff(values)
-    if (steps == 1).all() and values[0] in (0, 1):
-        return True
-    return bool(_ID_NAME.search(name)) and len(np.unique(values)) > len(values) / 2
+def _unusable_numbers(values: Array, name: str) -> str:
+    """Why a column of numbers is left out; empty where it may be a measurement."""
+    if _INDEX.fullmatch(name):
+        return "it is the index of a pandas frame"
+    observed = values[values == values]
+    if not len(observed) or not _are_whole(observed):
+        return ""
+    first, last = observed.min(), observed.max()
+    if _YEAR_NAME.search(name) and first >= FIRST_YEAR and last <= LAST_YEAR:
+        return "years"
+    if len(observed) < _FEWEST_NAMED:
+        return ""
+    if first > FIRST_YEAR * 10_000 and last < (LAST_YEAR + 1) * 10_000 and _are_days(observed):
+        return "dates"
+    if len(observed) < len(values):
+        return ""
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite numbers are refused later
+        if (np.diff(values.astype(np.float64)) == 1).all():
+            return _NUMBERS_ROWS
+    named = _ID_NAME.search(name) and len(np.unique(values)) > len(values) / 2
+    return _NUMBERS_ROWS if named else ""
 
 
-def _are_years(values: Array, name: str) -> bool:
-    """Whether a column is named so, and all its cells are whole numbers from 1900 to 2100."""
-    seen = values[values == values]
-    if not _YEAR_NAME.search(name) or not len(seen) or not _are_whole(seen):
-        return False
-    return bool(seen.min() >= _FIRST_YEAR and seen.max() <= _LAST_YEAR)
+def _are_days(values: Array) -> bool:
+    """Whether whole numbers are days as yyyymmdd."""
+    month, day = values // 100 % 100, values % 100
+    return bool(((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all())
 
 
 def _are_whole(values: Array) -> bool:
-    if values.dtype.kind in "iu":
+    if values.dtype.kind in "iub":
         return True
-    if values.dtype.kind != "f":
-        return False
     first = values[:100]  # most columns of other numbers end here
     return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
 
 
 def _may_count(values: Array) -> bool:
     """Whether numbers are whole, from 0 or 1 on, three at least, and mostly not large."""
-    seen = values[values == values]
-    if not _are_whole(seen) or not len(seen) or seen.min() not in (0, 1) or seen.max() < 2:
+    observed = values[values == values]
+    if not len(observed) or not _are_whole(observed):
         return False
-    return bool(np.median(seen[seen > 0]) <= _LARGEST_MEDIAN)
+    if observed.min() not in (0, 1) or observed.max() < 2:
+        return False
+    return bool(np.median(observed[observed > 0]) <= _LARGEST_MEDIAN)
 
 
 def _hint(values: Array, name: str) -> tuple[str, ...]:
     """Return what whole numbers could be taken as; empty if they look like measurements."""
-    seen = values[values == values]
-    if len(seen) < _FEWEST_NAMED or not _are_whole(seen):
+    observed = values[values == values]
+    if len(observed) < _FEWEST_NAMED or not _are_whole(observed):
         return ()
-    if seen.min() == 0 and seen.max() == 1:
+    if observed.min() == 0 and observed.max() == 1:
         return "two values", "bernoulli", "a yes/no column"
     if _ID_NAME.search(name):
         return "the name of a code", "categorical", "categories"

@@ -7,7 +7,6 @@ decided here: each `Column` holds it (``has_missing``, ``drops``).
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -27,7 +26,7 @@ from momentmix.families.column import (
 )
 from momentmix.families.family import is_family, named, unknown_family
 from momentmix.progress import step
-from momentmix.tables.cells import Cells
+from momentmix.tables.columns import NO_CELL, Kind, codes_of, is_labeled, numbers_of
 from momentmix.tables.encoding import (
     Encoded,
     Unseen,
@@ -37,28 +36,20 @@ from momentmix.tables.encoding import (
 )
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, escaped_names, families_by_number
-from momentmix.tables.opening import READ_ALL, Reading, open_table, warn_of_header
+from momentmix.tables.opening import READ_ALL, Reading, open_sources, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.source import NO_CELL, Kind
 from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
 from momentmix.wording import option
 
 Families = Mapping[Any, Any] | Schema | None
 LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
 MOST_LEVELS = 1000  # more are names of rows, not categories
-_MOST_TEXTS = 1 << 20  # of a column whose rare levels are joined
-OTHER = "other"  # the level for all rare ones
-# Rows with guessed columns, families by number, `missing` and `rare` → what all rows hold.
-Find = Callable[[TableRows, Mapping[int, Any], Missing, float], "list[Found]"]
+# Rows with guessed columns, families by number and `missing` → what all rows hold.
+Find = Callable[[TableRows, Mapping[int, Any], Missing], "list[Content]"]
 
 
 def schema_from(
-    rows: Any,
-    families: Families = None,
-    missing: Missing = "model",
-    *,
-    rare: float = 0.0,
-    **reading: Any,
+    rows: Any, families: Families = None, missing: Missing = "model", **reading: Any
 ) -> Schema:
     """Return the schema of a table; families that are not given are guessed.
 
@@ -71,8 +62,6 @@ def schema_from(
         Columns with missing cells (NaN, None, NA, NaT, masked) get a feature for whether a
         cell was seen; with "drop" and "error" such columns are not looked for. A fit takes a schema
         with such columns as missing="model", unless it is given another keyword.
-    rare : float
-        Levels of text with a smaller share of the rows are joined into one level, "other".
     **reading
         Columns to take and how files are read, as for `open_rows`.
 
@@ -86,8 +75,7 @@ def schema_from(
     [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
     """
     with step("Reading columns"):
-        opened = open_data(rows, Reading.of(reading), missing)
-        return learn(opened, families, missing, rare).learned
+        return learn(open_data(rows, Reading.of(reading), missing), families, missing).learned
 
 
 def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
@@ -100,15 +88,14 @@ def learn(
     rows: TableRows,
     families: Families = None,
     missing: Missing = "error",
-    rare: float = 0.0,
-    find: Find | None = None,
     n_bytes: float = 0.0,
+    find: Find | None = None,
 ) -> TableRows:
     """Rows as features, by the families given or guessed, or by a schema; as `schema_from`.
 
-    With missing="error", missing cells get what was said when the rows were opened. `find` finds
-    what all rows hold, where `rows` are the first of them; by default a pass does. Cells that take
-    no more than `n_bytes` are kept in memory from that pass on.
+    With missing="error", missing cells get what was said when the rows were opened. Cells that
+    take no more than `n_bytes` are kept in memory from the first pass on. `find` gives the contents
+    of all rows, where `rows` are the first of them; by default a pass does.
 
     >>> import numpy as np
     >>> from momentmix.tables.opening import open_rows
@@ -117,15 +104,12 @@ def learn(
     ('0', '0 seen', '1')
     """
     check_missing(missing)
-    if not 0 <= rare < 1:
-        raise InputError(f"rare is a share of the rows, from 0 to less than 1; got {rare}.")
     missing = rows.missing if missing == "error" else missing
     if isinstance(families, Schema):
         return _by_schema(rows, families, missing, n_bytes)
     asked = _by_number(families, rows)
-    rows = rows.changed(texts=frozenset(_texts(rows, asked)))
+    rows = rows.as_text(_texts(rows, asked))
     notes: tuple[str, ...] = ()
-    counts: list[int] = []
     has_text = any(kind.kind == "text" for kind in rows.kinds)
     if rows.column_names is not None or has_text:
         head, names = rows.head(), rows.column_names
@@ -134,26 +118,29 @@ def learn(
                 if is_family(family) and not named(family).has_levels:
                     column = Column.of(names[j] if names else None, family)
                     check_numeric(column, head[j], partial(rows.where, 0, column=j))
-            asked, kept, counts, notes = guess_columns(head, names, asked, rows.chosen, rare)
-            rows = rows.selected(kept).changed(may_count=tuple(counts))
+            guess = guess_columns(head, rows.kinds, names, asked, rows.chosen)
+            asked, notes = guess.families, guess.notes
+            rows = rows.selected(guess.kept).changed(may_count=tuple(guess.counts))
         elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
+    names = rows.column_names
     if not keeps_gaps(missing) and all(family == Column.family for family in asked.values()):
-        plain = plain_schema(len(rows.kinds), rows.column_names, missing == "drop")
-        return rows.with_schema(plain, notes)
+        return rows.with_schema(plain_schema(len(rows.kinds), names, missing == "drop"), notes)
     rows = rows.held(n_bytes)  # which columns are text is known by now
-    found = (find or find_in)(rows, asked, missing, rare)
-    schema = schema_of(found, rows.column_names, asked, missing, rare)
-    return rows.with_schema(schema, notes)
-
-
-def needs_pass(rows: TableRows, families: Families, missing: Missing) -> bool:
-    """Whether `learn` reads all rows, to find levels or missing cells."""
-    if isinstance(families, Schema):
-        complete = not all(column.has_missing for column in families.columns)
-        return keeps_gaps(missing) and complete
-    text = any(kind.kind == "text" for kind in rows.kinds)
-    return keeps_gaps(missing) or text or families is not None
+    columns = []
+    for i, content in enumerate((find or contents_of)(rows, asked, missing)):
+        name, label = None if names is None else names[i], column_label(i, names)
+        if not content.has_cells:
+            raise InputError(
+                f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
+                "it out; or pass families=schema (--schema), the schema of a table that has some."
+            )
+        column = _column(name, asked.get(i, Column.family), content, label)
+        if keeps_gaps(missing) and content.has_missing:
+            column = replace(column, has_missing=True, center=_center(column, content))
+        columns.append(replace(column, drops=missing == "drop"))
+    schema = Schema(tuple(columns))
+    return rows.with_schema(schema.at_random() if missing == "mar" else schema, notes)
 
 
 def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
@@ -177,116 +164,82 @@ def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
         if isinstance(family, Sequence) and not isinstance(family, str):
             if any(map(is_text, family)):  # though the first cells may be true and false
                 texts.append(j)
-        elif (kind.kind == "mixed" or kind == NO_CELL) and has_levels(family):
+        elif (kind.kind in ("mixed", "varied") or kind == NO_CELL) and _has_levels(family):
             texts.append(j)
     return texts
 
 
-class Found:
+# -- what all rows hold --------------------------------------------------------------------------
+
+
+class Content:
     """Content of all rows of a column, as far as its schema needs it."""
 
-    def __init__(self, kind: Kind, family: Any = None, most: int = MOST_LEVELS) -> None:
-        self.kind, self.most = kind, most
-        self._has_levels = has_levels(family)
-        self.counts: Counter[Any] = Counter()  # of each label of text
+    def __init__(self, kind: Kind, family: Any = None) -> None:
+        self.kind, self._has_levels = kind, _has_levels(family)
+        self.labels: dict[Any, None] = {}
         self.numbers = np.empty(0)  # all different ones of a column with levels; else some
         self.has_missing, self.has_cells = False, False
 
     @property
     def is_text(self) -> bool:
         """Whether cells are labels, not numbers."""
-        return bool(self.counts) or self.kind.kind == "text"
+        return bool(self.labels) or self.kind.kind == "text"
 
-    def add(self, cells: Cells, label: str) -> None:
+    def add(self, cells: Any, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
-        if cells.labels is not None:
-            codes = cells.values.astype(np.int64, copy=False)
-            n_missing, *counts = np.bincount(codes + 1, minlength=len(cells.labels) + 1).tolist()
-            self.has_missing = self.has_missing or n_missing > 0
-            self.has_cells = self.has_cells or n_missing < len(codes)
-            for name, count in zip(cells.labels, counts, strict=True):
-                self.counts[name] += count
-            if len(self.counts) > self.most:
-                raise InputError(
-                    f"{label} has more than {self.most} different texts: it names rows, or needs "
-                    f"fewer levels. Leave it out with {option(exclude=...)}, or join levels in a "
-                    "schema (momentmix schema --rare)."
-                )
-            return
-        gaps = cells.missing()
-        self.has_missing = self.has_missing or bool(gaps.any())
-        self.has_cells = self.has_cells or not gaps.all()
-        if self._has_levels:
-            if len(self.numbers) <= MOST_LEVELS:
-                self.numbers = np.union1d(self.numbers, cells.values[~gaps])
-        elif len(self.numbers) < LOOKED_AT:
-            seen = cells.values if not gaps.any() else cells.values[~gaps]
-            self.numbers = np.append(self.numbers, seen[: LOOKED_AT - len(self.numbers)])
+        if is_labeled(cells):
+            codes, labels = codes_of(cells)
+            missing = codes < 0
+            self.labels |= dict.fromkeys(labels)
+            if len(self.labels) > MOST_LEVELS:
+                raise _too_many(label, "more than", MOST_LEVELS)
+        else:
+            numbers = numbers_of(cells)
+            missing = numbers != numbers
+            observed = numbers[~missing] if missing.any() else numbers
+            if not self._has_levels:
+                self.numbers = np.append(self.numbers, observed[: LOOKED_AT - len(self.numbers)])
+            elif len(self.numbers) <= MOST_LEVELS:
+                self.numbers = np.union1d(self.numbers, observed)
+        self.has_missing = self.has_missing or bool(missing.any())
+        self.has_cells = self.has_cells or not missing.all()
 
-    def merge(self, other: Found) -> None:
-        """Add what other rows hold."""
-        self.counts.update(other.counts)
+    def merge(self, other: Content) -> None:
+        """Add the contents of other rows."""
+        self.labels |= other.labels
         self.has_missing = self.has_missing or other.has_missing
         self.has_cells = self.has_cells or other.has_cells
-        if self._has_levels:
-            self.numbers = np.union1d(self.numbers, other.numbers)
-        else:
-            self.numbers = np.append(self.numbers, other.numbers)[:LOOKED_AT]
+        numbers = np.append(self.numbers, other.numbers)
+        self.numbers = np.unique(numbers) if self._has_levels else numbers[:LOOKED_AT]
 
 
-def find_in(
-    rows: TableRows, families: Mapping[int, Any], missing: Missing, rare: float
-) -> list[Found]:
+def contents_of(rows: TableRows, families: Mapping[int, Any], missing: Missing) -> list[Content]:
     """Content of all rows, from a pass over the columns that need one."""
-    most = _MOST_TEXTS if rare else MOST_LEVELS
-    found = [Found(kind, families.get(j), most) for j, kind in enumerate(rows.kinds)]
+    contents = [Content(kind, families.get(j)) for j, kind in enumerate(rows.kinds)]
     read = {}
-    for j, own in enumerate(found):
-        is_open = has_levels(families.get(j)) and own.kind.kind != "bool"
-        if keeps_gaps(missing) or own.kind.kind == "text" or j in rows.texts or is_open:
-            read[j] = own
+    for j, content in enumerate(contents):
+        is_open = _has_levels(families.get(j)) and content.kind.kind != "bool"
+        if keeps_gaps(missing) or content.kind.kind == "text" or j in rows.texts or is_open:
+            read[j] = content
         else:
-            own.has_cells = True
+            content.has_cells = True
     if read and not _read(rows, read):
         raise rows.without_rows()
-    return found
+    return contents
 
 
-def _read(rows: TableRows, found: Mapping[int, Found]) -> int:
-    """Add all cells of columns to what is found of these, by place; the number of rows."""
+def _read(rows: TableRows, contents: Mapping[int, Content]) -> int:
+    """Add all cells of columns to their contents, by place; the number of rows."""
     n_rows, source = 0, rows.sources[0]
-    for cells in rows.batches(list(found)):
-        n_rows += len(cells[0].values)
-        for (j, known), own in zip(found.items(), cells, strict=True):
-            known.add(own, f"{source.name}, {source.label(rows.columns[0][j])}")
+    for columns in rows.batches(list(contents)):
+        n_rows += len(columns[0])
+        for (j, content), cells in zip(contents.items(), columns, strict=True):
+            content.add(cells, f"{source.name}, {source.label(rows.columns[0][j])}")
     return n_rows
 
 
-def schema_of(
-    found: Sequence[Found],
-    names: tuple[str, ...] | None,
-    families: Mapping[int, Any],
-    missing: Missing,
-    rare: float = 0.0,
-) -> Schema:
-    """The schema of columns, with families by their numbers."""
-    columns = []
-    for i, own in enumerate(found):
-        name, label = None if names is None else names[i], column_label(i, names)
-        if not own.has_cells:
-            raise InputError(
-                f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
-                "it out; or pass families=schema (--schema), the schema of a table that has some."
-            )
-        column = _column(name, families.get(i, Column.family), own, label, rare)
-        if keeps_gaps(missing) and own.has_missing:
-            column = replace(column, has_missing=True, center=_center(column, own))
-        columns.append(replace(column, drops=missing == "drop"))
-    found_schema = Schema(tuple(columns))
-    return found_schema.at_random() if missing == "mar" else found_schema
-
-
-def _column(name: str | None, family: Any, found: Found, label: str, rare: float) -> Column:
+def _column(name: str | None, family: Any, content: Content, label: str) -> Column:
     if isinstance(family, Sequence) and not isinstance(family, str):
         return Column(name, "categorical", _checked_levels(list(family), label))
     if not is_family(family):
@@ -294,13 +247,73 @@ def _column(name: str | None, family: Any, found: Found, label: str, rare: float
         raise error(unknown_family(family, label))
     if not named(family).has_levels:
         return Column.of(name, family)
-    levels, other = _found_levels(family, found, label, rare)
-    return Column(name, family, levels, other=other)
+    return Column(name, family, _levels(family, content, label))
 
 
-def has_levels(family: object) -> bool:
+def _has_levels(family: object) -> bool:
     """Whether columns of a family, if it is one, have levels."""
     return is_family(family) and named(str(family)).has_levels
+
+
+def _levels(family: str, content: Content, label: str) -> tuple[Level, ...]:
+    """All levels of a column, of its type or as they occur."""
+    has_two, values = named(family).n_levels == 2, list[Any](content.labels)
+    if not content.is_text:
+        is_bool = content.kind.kind == "bool"
+        values = [False, True] if is_bool else content.numbers.tolist()
+        if set(values) <= {0, 1} and has_two:
+            return (False, True) if is_bool else (0, 1)
+    levels = _checked_levels(values, label, len(values))
+    if content.kind.order != "ordered":
+        levels = tuple(sorted(levels))
+    if has_two and len(levels) != 2:
+        raise InputError(
+            f"a {family} column must have two levels; {label} has {len(levels)}: "
+            f"{escaped_names(levels)}. Correct the cells, or take the column as 'categorical' in "
+            f"{option(families=...)}."
+        )
+    return levels
+
+
+def _checked_levels(given: list[Any], label: str, n_found: int = 0) -> tuple[Level, ...]:
+    """Levels as strings, integers or bools; at least two, all different."""
+    levels = [plain_level(level) for level in given]
+    check_sizes_of(levels, label)
+    if not (all(map(is_text, levels)) or all(map(is_whole, levels))):
+        odd = next((x for x in levels if not (is_text(x) or is_whole(x))), levels)
+        raise InputError(
+            f"levels must be strings, integers or bools, all of one kind; {label} has {odd!a}. "
+            "Round the column or write its levels as text; or take it as 'gaussian'."
+        )
+    if len(levels) > MOST_LEVELS:
+        raise _too_many(label, "", len(levels))
+    if len(levels) < 2 or len(set(levels)) < len(levels):
+        problem = "has one level only" if n_found else "must have different levels, at least two"
+        raise InputError(
+            f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it "
+            'may have: families={…: ["no", "yes"]} (--schema).'
+        )
+    return tuple(levels)
+
+
+def _too_many(label: str, more: str, n_levels: int) -> InputError:
+    return InputError(
+        f"{label} has {more} {n_levels} levels; a categorical column may have {MOST_LEVELS}. Leave "
+        f"it out if it names the rows: {option(exclude=...)}; or join its rare levels in the table."
+    )
+
+
+def _center(column: Column, content: Content) -> float:
+    """A short number near the mean of the observed cells; 0 where the column has no center."""
+    numbers = content.numbers
+    if not column.model.joins or content.is_text or not len(numbers):
+        return 0.0
+    if numbers.min() in (0, 1) and (numbers == np.floor(numbers)).all():
+        return 0.0  # counts, perhaps, which have no center
+    return short_mean(column.transformed(numbers))
+
+
+# -- rows of a schema ----------------------------------------------------------------------------
 
 
 def rows_with(
@@ -320,14 +333,13 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
         rows = data.changed(missing="model") if data.missing == "error" else data
         rows = rows_with(schema, rows, owner, data.missing == "drop")
     else:
-        sources = open_table(data, READ_ALL, names)
+        sources = open_sources(data, READ_ALL, names)
         first = sources[0]
         if first.in_memory:
             places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
             rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
         else:
-            opened = READ_ALL.open(sources, "model", names)
-            rows = rows_with(schema, opened, owner)
+            rows = rows_with(schema, READ_ALL.open(sources, "model", names), owner)
             warn_of_header(sources, names)
     if unseen == "missing" and rows.sources[0].in_memory:
         warn_of_unknown(schema.columns, rows.head() or [])
@@ -361,7 +373,7 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
         is_bool = column.levels == (False, True) and kind.kind != "number"
         if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
-    rows = rows.changed(texts=frozenset(texts if source.nulls else ()))
+    rows = rows.as_text(texts if source.nulls else ())
     columns = (replace(column, drops=drops) for column in schema.columns)
     return rows.with_schema(Schema(tuple(columns)))
 
@@ -369,75 +381,12 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
 def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float) -> TableRows:
     """Rows as features of a schema; with more features ``seen`` where cells are missing."""
     rows = rows_with(schema, rows, drops=missing == "drop")
-    if needs_pass(rows, schema, missing):
+    if keeps_gaps(missing) and not all(column.has_missing for column in schema.columns):
         rows = rows.held(n_bytes)
-        found = [Found(kind) for kind in rows.kinds]
-        _read(rows, dict(enumerate(found)))
-        for i, (column, own) in enumerate(zip(schema.columns, found, strict=True)):
-            if own.has_missing and not column.has_missing:
-                schema = schema.with_column(i, has_missing=True, center=_center(column, own))
+        contents = [Content(kind) for kind in rows.kinds]
+        _read(rows, dict(enumerate(contents)))
+        for i, (column, content) in enumerate(zip(schema.columns, contents, strict=True)):
+            if content.has_missing and not column.has_missing:
+                schema = schema.with_column(i, has_missing=True, center=_center(column, content))
         rows = rows.with_schema(schema)
     return rows.with_schema(schema.at_random()) if missing == "mar" else rows
-
-
-def _found_levels(
-    family: str, found: Found, label: str, rare: float
-) -> tuple[tuple[Level, ...], str | None]:
-    """All levels of a column, of its type or as they occur; and the one for others."""
-    has_two, values = named(family).n_levels == 2, list[Any](found.counts)
-    if not found.is_text:
-        values = [False, True] if found.kind.kind == "bool" else found.numbers.tolist()
-        if set(values) <= {0, 1} and has_two:
-            return (False, True) if found.kind.kind == "bool" else (0, 1), None
-    other: str | None = None
-    least = rare * found.counts.total()
-    frequent = [level for level in values if found.counts[level] >= least]
-    are_texts = rare and found.is_text and all(map(is_text, values))
-    if are_texts and 0 < len(frequent) < len(values) - 1:
-        values, other = frequent, OTHER
-        while other in frequent:
-            other += "_"
-    levels = _checked_levels([*values, *filter(None, [other])], label, len(values))
-    if found.kind.order != "ordered":
-        levels = tuple(sorted(levels, key=lambda level: (level == other, level)))
-    if has_two and len(levels) != 2:
-        raise InputError(
-            f"a {family} column must have two levels; {label} has {len(levels)}: "
-            f"{escaped_names(levels)}. Correct the cells, or take the column as 'categorical' in "
-            f"{option(families=...)}."
-        )
-    return levels, other
-
-
-def _checked_levels(found: list[Any], label: str, n_found: int = 0) -> tuple[Level, ...]:
-    """Levels as strings, integers or bools; at least two, all different."""
-    levels = [plain_level(level) for level in found]
-    check_sizes_of(levels, label)
-    if not (all(map(is_text, levels)) or all(map(is_whole, levels))):
-        odd = next((x for x in levels if not (is_text(x) or is_whole(x))), levels)
-        raise InputError(
-            f"levels must be strings, integers or bools, all of one kind; {label} has {odd!a}. "
-            "Round the column or write its levels as text; or take it as 'gaussian'."
-        )
-    if len(levels) > MOST_LEVELS:
-        raise InputError(
-            f"{label} has {len(levels)} levels; a categorical column may have {MOST_LEVELS}. "
-            f"Leave it out if it names the rows: {option(exclude=...)}; or join rare levels with a "
-            "schema (momentmix schema --rare 0.01)."
-        )
-    if len(levels) < 2 or len(set(levels)) < len(levels):
-        problem = "has one level only" if n_found else "must have different levels, at least two"
-        raise InputError(
-            f"{label} {problem}: {levels!a}. Leave the column out, or give all levels that it "
-            'may have: families={…: ["no", "yes"]} (--schema).'
-        )
-    return tuple(levels)
-
-
-def _center(column: Column, found: Found) -> float:
-    """A short number near the mean of the cells that are seen; 0 where the column has no center."""
-    if not column.model.joins or found.is_text or not len(found.numbers):
-        return 0.0
-    if found.numbers.min() in (0, 1) and (found.numbers == np.floor(found.numbers)).all():
-        return 0.0  # counts, perhaps, which have no center
-    return short_mean(column.transformed(found.numbers))

@@ -1,4 +1,4 @@
-"""`open_table`: anything that holds a table → sources; `open_rows`: the same → rows."""
+"""`open_sources`: anything that holds a table → sources; `open_rows`: the same → rows."""
 
 from __future__ import annotations
 
@@ -24,9 +24,8 @@ from momentmix.errors import (
     without_secrets,
 )
 from momentmix.tables.formats import copies
-from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.formats.queries import is_query, open_query
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
@@ -45,18 +44,12 @@ _FORMATS = {
     ".ndjson": ("pandas_files", "read_json_lines"),
 }
 _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
-_WITH_DIALECT = (".csv", ".tsv", ".xlsx")
-_KNOWN = f"{', '.join(_FORMATS)}; the last four also with {copies.PACKING}"
+_READERS = _FORMATS | {f"{suffix}.gz": _FORMATS[suffix] for suffix in _TEXT}
+_BINARY = ("binary_files",)  # modules whose files have no dialect
+_KNOWN = f"{', '.join(_FORMATS)}; the last four also with .gz"
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
-_BESIDE = ("families", "missing")  # keywords that all functions with `Reading` have
-INSTEAD = {  # of keywords that there were
-    "numeric_only": f"Name the columns: {option(columns=...)} or {option(exclude=...)}.",
-    "thousands": "Write the numbers without marks between thousands.",
-    "by_name": "Leave equal files out: their rows would count twice.",
-    "device": "Pass a tensor of torch: its sums are computed where it is.",
-}
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
     "x.mms."
@@ -80,8 +73,8 @@ class Reading:
         known = [field.name for field in fields(cls)]
         for name in options:
             if name not in known:
-                hint = INSTEAD.get(name) or did_you_mean(name, (*known, *_BESIDE)).strip()
-                text = f"keywords for reading tables are {', '.join(known)}. {hint}".rstrip()
+                hint = did_you_mean(name, (*known, "families", "missing"))
+                text = f"keywords for reading tables are {', '.join(known)}.{hint}"
                 raise TypeError(f"unexpected keyword argument {name!r}; {text}")
         return cls(**options)
 
@@ -105,7 +98,7 @@ class Reading:
     ) -> TableRows:
         """The rows of anything that holds a table, or of sources that are open already."""
         check_missing(missing)
-        sources = open_table(data, self, expected)
+        sources = open_sources(data, self, expected)
         guessed, columns = _header_notes(sources, expected), self.columns
         if columns is None and expected is not None and sources[0].column_names is not None:
             columns = list(expected)
@@ -115,10 +108,8 @@ class Reading:
         places, notes = usable_columns(sources, found, self.exclude, are_chosen)
         chosen = [[numbers[k] for k in places] for numbers in found]
         if block_rows is None:
-            fitting = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
-            block_rows = 1 << (fitting.bit_length() - 1)  # parts of a file are whole blocks
-        notes = (*guessed, *notes)
-        return TableRows(sources, chosen, missing, block_rows, are_chosen, notes)
+            block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
+        return TableRows(sources, chosen, missing, block_rows, are_chosen, (*guessed, *notes))
 
     def check_for(self, data: Any) -> None:
         """Raise where an option was given that rows of this kind do not take."""
@@ -176,14 +167,14 @@ def open_rows(
         What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
         give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
     block_rows : int, optional
-        Most rows in a block; by default a power of two, of at most 16 MiB and 131,072 rows.
+        Most rows in a block; by default at most 16 MiB and 131,072 rows.
     delimiter, decimal : str
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     header : bool, optional
         For CSV and Excel: whether the first line holds the names of the columns. By default it does
         if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
-        columns, where they alone are quoted, and where they are whole above columns of fractions;
-        ``notes`` of the source says so.
+        columns, where they alone are quoted, where they are years above numbers that are none, and
+        where they are whole above columns of fractions; ``notes`` of the rows says so.
 
     Returns
     -------
@@ -203,16 +194,10 @@ def open_rows(
     return reading.open(source, missing, block_rows=block_rows)
 
 
-def open_table(
-    data: Any,
-    reading: Reading = READ_ALL,
-    expected: Sequence[str] | None = None,
-    keys: Sequence[str] = (),
+def open_sources(
+    data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
-    """The sources of anything that holds a table, one for each file; `expected` are its names.
-
-    A query is asked for the columns that `reading` takes, and for the `keys`.
-    """
+    """The sources of anything that holds a table, one for each file; `expected` are its names."""
     dialect = reading.dialect  # checked for rows in memory, too
     if isinstance(data, Source):
         return [data]
@@ -224,8 +209,8 @@ def open_table(
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         return [_open_any(file, dialect) for file in files]
-    if is_query(data):
-        return [open_query(data, reading.columns, keys)]
+    if copies.is_query(data):
+        return [copies.open_query(data)]
     if _is_stream(data):
         return [open_file(copies.copied_stream(data), dialect)]
     if hasattr(data, "__next__"):
@@ -253,7 +238,7 @@ def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) ->
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or is_query(data) or _is_stream(data)
+    return bool(path_list(data)) or copies.is_query(data) or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
@@ -288,12 +273,12 @@ def expand(text: str) -> list[Path]:
 
 def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
-    name, cure = without_secrets(path), f"momentmix reads files on this machine. {_BY_HAND}"
     if not copies.is_address(path):
         return NoInputError(f"{path} does not exist; check the path.")
+    cure = f"momentmix reads files on this machine. {_BY_HAND}"
     if path.startswith("file:"):
         cure = "give the path alone, without file://."
-    return NoInputError(f"{name} is an address; {cure}")
+    return NoInputError(f"{without_secrets(path)} is an address; {cure}")
 
 
 def _files(text: str) -> list[Path | str]:
@@ -317,9 +302,7 @@ def _readable(relative: Path) -> bool:
 
 def _suffix(name: str) -> str:
     """Return the ending of a name that has a known format, in lower case; else ""."""
-    bare = copies.without_packing(name)
-    known = next((s for s in (_FORMATS if bare == name.lower() else _TEXT) if bare.endswith(s)), "")
-    return known and name.lower()[len(bare) - len(known) :]
+    return next((s for s in _READERS if name.lower().endswith(s)), "")
 
 
 def _open_any(file: Path | str, dialect: Dialect) -> Source:
@@ -334,12 +317,12 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
-    suffix = copies.without_packing(_suffix(os.path.basename(path)))
-    if suffix not in _FORMATS:
+    suffix = _suffix(os.path.basename(path))
+    if not suffix:
         raise _unknown(path)
-    module, name = _FORMATS[suffix]
+    module, name = _READERS[suffix]
     opener = getattr(import_module(f"momentmix.tables.formats.{module}"), name)
-    source: Source = opener(path, dialect) if suffix in _WITH_DIALECT else opener(path)
+    source: Source = opener(path) if module in _BINARY else opener(path, dialect)
     return source
 
 

@@ -215,7 +215,7 @@ class Schema:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         (batch,) = table.batches(places)
-        return encoding.encode_cells(self.columns, batch.columns, encoding.place_of(self.columns))
+        return encoding.encode(self.columns, batch.columns, encoding.place_of(self.columns))
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -313,7 +313,7 @@ def _level(value: Any, place: str) -> Any:
 
 _VERSION = 1
 _DEFAULTS: dict[str, Any] = {
-    "levels": [], "has_missing": False, "center": 0.0, "transform": "", "other": None,
+    "levels": [], "has_missing": False, "center": 0.0, "transform": "",
 }  # fmt: skip
 _COLUMN = Fields(
     lambda values: Column(**{**values, "levels": tuple(values.get("levels", ()))}),
@@ -324,9 +324,8 @@ _COLUMN = Fields(
         "has_missing": fields.boolean,
         "center": fields.number(),
         "transform": fields.text,
-        "other": fields.optional(_level),
     },
-    defaults={"transform": "", "other": None},
+    defaults={"transform": ""},
     may_lack=("family", "levels", "has_missing", "center"),
 )
 _FIELDS = Fields(

@@ -3,51 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.tables.names import check_encodable, left_out_notes, matching, place_of
-from momentmix.tables.source import NUMERIC, Source
+from momentmix.tables.source import Source
 from momentmix.wording import option
+
+_USABLE = ("number", "bool", "mixed", "text")  # kinds of columns that can be features
 
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
     """Return the numbers of the chosen columns; None for all, whose names must then differ."""
-    if not table.n_columns:
-        raise InputError(f"{table.name} must have at least one column; it has none.")
     if columns is None:
-        if repeated := _repeated(table):
-            raise InputError(
-                f"{table.name}: names of columns must differ from each other; repeated: "
-                f"{_positions(table, repeated)}. {_BY_NUMBER}"
-            )
+        _check_different(table, table.column_names or ())
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
     found = [matching(x, table.column_names) or _column(table, x) for x in columns]
     named, numbers = {x for x in found if isinstance(x, int)}, list[int]()
-    for own in found:  # of patterns those that nothing before them takes, and no name or number
-        own = [own] if isinstance(own, int) else [i for i in own if i not in {*named, *numbers}]
-        numbers += own
+    for some in found:  # of patterns those that nothing before them takes, and no name or number
+        chosen = [some] if isinstance(some, int) else [i for i in some if i not in named]
+        numbers += [i for i in chosen if isinstance(some, int) or i not in numbers]
     if not numbers or len(set(numbers)) != len(numbers):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
     return numbers
-
-
-_BY_NUMBER = f"Choose columns by number with {option(columns=...)}, or rename them."
 
 
 def _repeated(table: Source) -> set[str]:
     return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
 
 
-def _positions(table: Source, names: set[str]) -> str:
-    """Names that several columns have, each with the numbers of these, in words."""
+def _check_different(table: Source, names: Iterable[str]) -> None:
+    """Raise where several columns have one of these names."""
     listed = []
-    for name in sorted(names)[:5]:
+    for name in sorted(_repeated(table).intersection(names))[:5]:
         numbers = [str(i) for i, other in enumerate(table.column_names or ()) if other == name]
         listed.append(f"{name!a} (columns {', '.join(numbers[:5])})")
-    return ", ".join(listed)
+    if listed:
+        raise InputError(
+            f"{table.name}: names of columns must differ from each other; repeated: "
+            f"{', '.join(listed)}. Choose columns by number with {option(columns=...)}, or rename "
+            "them."
+        )
 
 
 def _column(table: Source, column: str | int) -> int:
@@ -65,52 +63,41 @@ def _column(table: Source, column: str | int) -> int:
     note = table.header_note  # the names may be the first row
     said = f" Note: {note}." if note else ""
     number = place_of(column, names, f"{table.name} has no column", said)
-    if names is not None and names.count(column) > 1:
-        raise InputError(
-            f"{table.name} must have one column of each chosen name; repeated: "
-            f"{_positions(table, {column})}. {_BY_NUMBER}"
-        )
+    _check_different(table, [column])
     return number
 
 
 def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
     """The chosen columns in another table: by number if its names are the same, else by name."""
-    if (first.column_names is None) != (table.column_names is None):
+    names, others = first.column_names, table.column_names
+    if names == others and (names is not None or first.n_columns == table.n_columns):
+        return chosen
+    if names is None or others is None:
+        facts = [
+            f"{x.name} has {x.n_columns} columns, with{'out' * (x.column_names is None)} names"
+            for x in (first, table)
+        ]
         raise InputError(
-            f"{first.name} and {table.name} must have the same columns; one has names and the "
-            f"other has none. Write names into both, or pass {option(header=True)} or "
-            f"{option(header=False)} if the first lines of both are names, or rows."
+            f"all inputs must have the same columns; {', '.join(facts)}. Write names into both, or "
+            f"pass {option(header=True)} or {option(header=False)} if the first lines of both are "
+            "names, or rows."
         )
-    if first.column_names is None or table.column_names is None:
-        if table.n_columns != first.n_columns:
-            raise InputError(
-                f"all inputs must have the same columns; {first.name} has {first.n_columns}, "
-                f"{table.name} has {table.n_columns}."
-            )
-        return chosen
-    if first.column_names == table.column_names:
-        return chosen
-    wanted = [first.column_names[i] for i in chosen]
-    lacking = [name for name in wanted if name not in table.column_names]
-    extra = [name for name in table.column_names if name not in wanted] if all_columns else []
+    wanted = [names[i] for i in chosen]
+    lacking = [name for name in wanted if name not in others]
+    extra = [name for name in others if name not in wanted] if all_columns else []
     reasons = [
-        f"{table.name} {what} {', '.join(map(ascii, names[:5]))}"
-        for what, names in (("lacks", lacking), ("also has", extra))
-        if names
+        f"{table.name} {what} {', '.join(map(ascii, some[:5]))}"
+        for what, some in (("lacks", lacking), ("also has", extra))
+        if some
     ]
     if reasons:
         raise InputError(
             f"all inputs must have the same columns; compared with {first.name}, "
             f"{' and '.join(reasons)}. Select common ones with {option(columns=...)}."
         )
-    for either in (first, table):
-        if repeated := _repeated(either).intersection(wanted):
-            raise InputError(
-                f"{first.name} and {table.name} have different columns, which are matched by "
-                f"name; repeated in {either.name}: {_positions(either, repeated)}. Rename them, or "
-                f"select others with {option(columns=...)}."
-            )
-    return [table.column_names.index(name) for name in wanted]
+    _check_different(first, wanted)
+    _check_different(table, wanted)
+    return [others.index(name) for name in wanted]
 
 
 def usable_columns(
@@ -122,22 +109,22 @@ def usable_columns(
     """Places of usable columns, and notes on others; dates that were `asked` for are an error."""
     first = tables[0]
     excluded = set() if exclude is None else set(choose_columns(first, exclude))
-    places, refused = [], []
-    dates: dict[str, str] = {}
+    places, refused, dates = list[int](), list[str](), dict[str, str]()
     for k, number in enumerate(columns[0]):
         if number in excluded:
             continue
         kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
-        odd = next((kind for kind in kinds if kind.kind not in (*NUMERIC, "text")), None)
+        odd = next((kind for kind in kinds if kind.kind not in _USABLE), None)
+        label = first.label(number).removeprefix("column ")
         if odd is None:
             places.append(k)
         elif odd.kind == "date" and not asked:
-            dates[first.label(number).removeprefix("column ")] = "dates"
+            dates[label] = "dates"
         elif (problem := first.problem(number)) is not None:
             file = "" if first.in_memory else f"{first.name}: "
             raise type(problem)(f"{file}{problem} Or leave it out: {option(exclude=...)}.")
         else:
-            refused.append(f"{first.label(number).removeprefix('column ')} ({odd.type})")
+            refused.append(f"{label} ({odd.type})")
     if refused:
         raise InputError(
             f"{first.name}: columns must hold numbers, or text of few levels; these do not: "

@@ -1,4 +1,4 @@
-"""`Source`: one table as a stream of record batches that can be read again; columns by number."""
+"""`Source`: one table as batches of columns that can be read again; columns by number."""
 
 from __future__ import annotations
 
@@ -7,43 +7,27 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from momentmix.errors import InputError, printable
 from momentmix.lazy import lazy_property
+from momentmix.tables.columns import NO_CELL, NUMBER, Kind, arrow_kind, checked
+from momentmix.wording import option
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
-# 16 windows of 64 KiB, read in milliseconds: other files show early. The digest of the rows that
-# are read finds the rest.
-_SAMPLES, _SAMPLE_BYTES = 16, 1 << 16
+_BATCH_BYTES = 1 << 24  # of numbers, however many columns
+_SAMPLES, _SAMPLE_BYTES = 16, 1 << 16  # of a file: read in milliseconds
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
 Columns = Sequence[int]  # by number
 
 
-class Kind(NamedTuple):
-    """Content of a column, and its type as the format names it, for messages."""
-
-    kind: str  # number, bool, text, date, other, or mixed: numbers with some text between them
-    type: str
-    order: str = ""  # "declared" or "ordered" where the type has levels of its own
-
-
-NUMERIC = ("number", "bool", "mixed")  # kinds of columns that can be features, beside text
-NUMBER = Kind("number", "number")
-NO_CELL = Kind("number", "empty")  # no cell was seen that is not missing
-
-
 class Batch(NamedTuple):
-    """Consecutive rows: an array of each chosen column, in that order.
-
-    Arrays are of pyarrow (numbers, true and false, text, dictionaries of text, dates) or NumPy
-    (real numbers, with NaN). Of a table in memory, `Cells`; dates as datetime64 or objects.
-    """
+    """Consecutive rows: the chosen columns, in that order, as of `momentmix.tables.columns`."""
 
     first_row: int  # its number in the table
     n_rows: int
@@ -59,18 +43,19 @@ class Source(ABC):
     n_rows: int | None = None  # None: not known before all rows have been read
     in_memory: bool = False
     # Whether another thread should read while the rows before are worked on: not where they are in
-    # memory, nor where reading may block for ever.
+    # memory.
     reads_ahead: bool = False
-    n_bytes: int | None = None  # size of a file that is read from its first byte to the last
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
 
     @abstractmethod
-    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
-        """Batches of the given columns, which may repeat, from row `start` or before it on.
+    def batches(
+        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
+    ) -> Iterator[Batch]:
+        """Batches of the given columns, which may repeat.
 
-        Text of CSV is given as it is written, with its spaces and `nulls` (`cells_of` reads it).
-        Columns of CSV with places `as_text` among `columns` are text, whatever they hold.
+        Columns of CSV with places `as_text` among `columns` are text, whatever they hold. Those
+        `as_written` are text in which texts that mean a missing cell stay as they are.
         """
 
     def kind(self, column: int) -> Kind:
@@ -94,27 +79,18 @@ class Source(ABC):
         """The place of a cell in words."""
         return f"{self.name}, {self.where(row)}, {self.label(column)}"
 
-    def head(self, columns: Columns, as_text: Columns = ()) -> Batch | None:
-        """The first batch; None if there are no rows."""
-        batches = self.batches(columns, as_text=as_text)
-        return next((batch for batch in batches if batch.n_rows), None)
-
     @property
     @abstractmethod
     def mark(self) -> str:
         """A digest that is known before the rows are read; equal tables have the same one."""
 
-    def contents(self) -> tuple[str, bool] | None:
-        """A digest of all cells, and whether no other table has it; None if not known yet."""
-        return None
+    def digest(self) -> object:
+        """A digest of all that the table holds."""
+        return self.mark
 
     def check_unchanged(self) -> None:
         """Raise unless the table is as it was when it was opened."""
         return  # what is in memory does not change by itself
-
-    def stamp(self) -> dict[str, object]:
-        """Name, size and time, for the message where an input has changed."""
-        return {"name": self.name}
 
 
 class FileSource(Source):
@@ -124,14 +100,13 @@ class FileSource(Source):
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self._given = Path(path), str(path), path
-        self._raw: Any = None  # the file as it is read
-        self._opened = self.stamp()
+        self._opened = self._stamp()
 
     @lazy_property
     def mark(self) -> str:
         """Digest of the size and of samples of the file, not of its name: a copy is the same file.
 
-        Files with the same mark are distinguished by a digest of their rows.
+        Files with the same mark are distinguished by their whole digest, or the sums of their rows.
         """
         size = self.path.stat().st_size
         digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
@@ -141,73 +116,26 @@ class FileSource(Source):
                 digest.update(file.read(_SAMPLE_BYTES))
         return digest.hexdigest()
 
-    def contents(self) -> tuple[str, bool] | None:
-        """The mark, which has all of a small file."""
-        return self.mark, self.path.stat().st_size <= _SAMPLES * _SAMPLE_BYTES
+    def digest(self) -> object:
+        """A digest of the whole file."""
+        with self.path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").digest()
 
-    def followed(self, stream: Any) -> Any:
-        """Return the bytes of the file, and follow how far they are read."""
-        self._raw = getattr(stream, "packed", stream)
-        return stream
-
-    def position(self) -> int:
-        """Bytes of the file, packed as they are, that have been read."""
-        with suppress(ValueError):  # it is closed
-            return 0 if self._raw is None else int(self._raw.tell())
-        return self.path.stat().st_size
+    def _stamp(self) -> tuple[int, int]:
+        status = self.path.stat()
+        return status.st_size, status.st_mtime_ns
 
     def check_unchanged(self) -> None:
         """Raise unless the file has the size and time of when it was opened."""
-        now = self.stamp()
+        now = self._stamp()
         if now != self._opened:
             raise InputError(
-                f"{self.name} changed while it was being read ({self._opened} before, {now} "
-                "after). Run again when it is complete."
+                f"{self.name} changed while it was being read (bytes and time of change were "
+                f"{self._opened}, and are {now}). Run again when it is complete."
             )
 
-    def stamp(self) -> dict[str, object]:
-        """Name, size and time of change."""
-        status = self.path.stat()
-        return {"name": self.name, "bytes": status.st_size, "mtime_ns": status.st_mtime_ns}
-
-
-class ArrowSource(Source):
-    """Sources with an Arrow schema: files, queries, streams of batches."""
-
-    schema: Any
-
-    @abstractmethod
-    def _open(self) -> None:
-        """Set the schema, and the number of rows where the format has it."""
-
-    def _read_schema(self) -> None:
-        with self._refuse_unreadable():
-            self._open()
-            self.column_names = tuple(self.schema.names)  # that are UTF-8
-        self.n_columns = len(self.column_names)
-        if not self.n_columns:
-            raise InputError(f"{self.name} has no columns.")
-
-    def kind(self, column: int) -> Kind:
-        """Content of a column, from its type."""
-        return arrow_kind(self.schema.field(column).type)
-
-    def _refuse_unreadable(self) -> AbstractContextManager[None]:
-        return refuse_damage(self._unreadable)
-
-    def _unreadable(self, text: str) -> InputError:
-        """The error for what pyarrow cannot read, with the reason that it gives."""
-        return InputError(f"{self.name} cannot be read: {text}")
-
-
-class ArrowFileSource(ArrowSource, FileSource):
-    """A file with a schema of Arrow."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        FileSource.__init__(self, path)
-        self._read_schema()
-
-    def _refuse_unreadable(self) -> AbstractContextManager[None]:
+    def refuse_damage(self) -> Any:
+        """Turn what pyarrow raises at unreadable bytes into an error that names the file."""
         return refuse_damage(self._unreadable, lambda: self.path.stat().st_size)
 
     def _unreadable(self, text: str) -> InputError:
@@ -220,36 +148,53 @@ class ArrowFileSource(ArrowSource, FileSource):
         )
 
 
-def arrow_kind(type_: Any) -> Kind:
-    """Content of columns of an Arrow type."""
-    from pyarrow import types
+class ArrowSource(Source):
+    """Names and kinds of the columns of a source with a schema of Arrow."""
 
-    is_coded = types.is_dictionary(type_)
-    kind = "date" if types.is_temporal(type_) else "other"
-    if is_text_type(type_.value_type if is_coded else type_):
-        kind = "text"
-    elif types.is_boolean(type_):
-        kind = "bool"
-    elif types.is_integer(type_) or types.is_floating(type_) or types.is_decimal(type_):
-        kind = "number"
-    order = ("ordered" if type_.ordered else "declared") if is_coded else ""
-    return Kind(kind, str(type_), order)
+    schema: Any
 
+    def set_schema(self, schema: Any) -> None:
+        """Take the schema of Arrow that names the columns and their types."""
+        self.schema, self.column_names = schema, tuple(schema.names)
+        self.n_columns = len(schema.names)
+        if not self.n_columns:
+            raise InputError(f"{self.name} has no columns.")
 
-def is_text_type(type_: Any) -> bool:
-    """Whether an Arrow type is text."""
-    from pyarrow import types
-
-    return any(f(type_) for f in (types.is_string, types.is_large_string, types.is_string_view))
+    def kind(self, column: int) -> Kind:
+        """Content of a column, from its type."""
+        return arrow_kind(self.schema.field(column).type)
 
 
-def checked(data: Any) -> Any:
-    """A batch or column of Arrow from outside, whose offsets and indices are checked.
+def batch_rows(n_columns: int) -> int:
+    """Rows of so many columns to read at a time."""
+    fitting = max(1, min(BATCH_ROWS, _BATCH_BYTES // (8 * max(1, n_columns))))
+    return 1 << (fitting.bit_length() - 1)
 
-    A wrong one, of its maker or a damaged file, reads other memory or ends the process.
-    """
-    data.validate(full=True)
-    return data
+
+def numbered(batches: Iterable[Any]) -> Iterator[Batch]:
+    """Record batches, checked and numbered, cut where they are long."""
+    position = 0
+    for batch in map(checked, batches):
+        for first in range(0, batch.num_rows, BATCH_ROWS):
+            part = batch.slice(first, BATCH_ROWS)
+            yield Batch(position + first, part.num_rows, part.columns)
+        position += batch.num_rows
+
+
+def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
+    """Content of a column in all sources; an error where it is text or dates in some only."""
+    places = [(source.kind(i), source, i) for source, i in zip(sources, columns, strict=True)]
+    known = [place for place in places if place[0] != NO_CELL] or places[:1]
+    first, source, column = known[0]
+    for kind, other, i in known[1:]:
+        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool", "date")):
+            raise InputError(
+                f"a column must hold the same in all inputs; {source.label(column)} is "
+                f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
+                f"{other.name}. Convert it, take it as categories with {option(families=...)}, or "
+                f"leave it out with {option(exclude=...)}."
+            )
+    return next((kind for kind, *_ in known if kind.kind == "mixed"), first)
 
 
 @contextmanager

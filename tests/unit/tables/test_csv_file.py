@@ -14,10 +14,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from momentmix.errors import InputError
+from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.tables.formats import csv_file
 from momentmix.tables.formats.csv_file import CsvFile
-from momentmix.tables.formats.dialect import NULLS, Dialect, are_dates
-from momentmix.tables.source import NO_CELL, NUMBER, Kind
+from momentmix.tables.formats.csv_text import NULLS, Dialect
 
 
 @pytest.fixture(scope="module")
@@ -31,11 +31,11 @@ def opened(folder, text, name="x.csv", **options):
     return CsvFile(path, Dialect(**options))
 
 
-def read(source, columns=None, start=0, as_text=()):
+def read(source, columns=None, as_text=()):
     """Rows as lists, and their batches' first rows fit together."""
     columns = list(range(source.n_columns)) if columns is None else columns
-    rows, expected = [], start
-    for batch in source.batches(columns, start, as_text):
+    rows, expected = [], 0
+    for batch in source.batches(columns, as_text):
         assert batch.first_row == expected
         assert all(len(column) == batch.n_rows for column in batch.columns)
         expected += batch.n_rows
@@ -77,25 +77,25 @@ def test_text_is_read_as_python_reads_it_or_refused(folder, text, block, header)
         try:
             source = opened(folder, text, header=header)
             columns = list(range(source.n_columns))
-            rows = read(source, as_text=columns)
+            rows = [[x or "" for x in row] for row in read(source, as_text=columns)]
         except InputError:
             widths = {len(fields) for _, fields in known or []}
             stripped = [[field.strip() for field in fields] for _, fields in known or []]
             repeats = header and stripped[:1] and stripped[0] in stripped[1:]
-            assert len(widths) != 1 or repeats or "\udcff" in text or "\0" in text
+            assert len(widths) != 1 or repeats or any(x in text for x in '\udcff\0"')
             return
     assert rows == [fields for _, fields in known[header:]]
     assert [source.where(i) for i in range(len(rows))] == [line for line, _ in known[header:]]
-    assert read(source, columns[1:], as_text=columns) == [row[1:] for row in rows]
-    assert read(source, columns, len(rows) // 2, columns) == rows[len(rows) // 2 :]
+    again = read(source, columns[1:], as_text=columns)
+    assert [[x or "" for x in row] for row in again] == [row[1:] for row in rows]
 
 
 ODD = [
     "1e5", "1E+5", "-1e-5", "1e", "e5", "1.", ".5", "-.5", ".", "+1", "--1", "+-1", "0x10", "1_000",
     "1e400", "-1e400", "1e-400", "5e-324", "-0", "-0.0", "1,5", "1.234,5", "1,234.5", "12,34",
     "1'000", "inf", "-inf", "Infinity", "INF", "infinit", "nan(1)", "-nan", "+nan", "nAn", " 1",
-    "1 ", "\t2", "\u00a03", " NA", "NA ", " ", '"1.5"', '"NA"', '""', '" 1 "', '" NA "', '"1"2',
-    '1"2', ' "1"', '"1" ', "true", "x", "١٢", "1\u00b2", "1d5", "1f", "0.1e1.5", "\x00", "1\x00",
+    "1 ", "\t2", "\u00a03", " NA", "NA ", " ", '"1.5"', '"NA"', '""', '" 1 "', '" NA "',
+    "true", "x", "١٢", "1\u00b2", "1d5", "1f", "0.1e1.5", "\x00", "1\x00",
     "９", "−1", "9007199254740993", "0.1000000000000000055511151231257827", "\ufeff1",
     "2.2250738585072011e-308", "1.7976931348623159e308", "1" * 400, "0." + "0" * 400 + "1", "1 2",
 ]  # fmt: skip
@@ -165,20 +165,18 @@ def test_kinds_of_columns(folder):
     assert read(source, [0, 1, 2, 3, 5]) == [
         [1, True, "x", "2024-01-31", None],
         [2, False, "y", "1.2.2024 08:15", None],
-        [None, None, "NA", "", None],
+        [None, None, None, None, None],
     ]
     assert read(source, [5, 0, 1, 0, 1], as_text=[0, 2, 3]) == [
-        ["", 1, "true", "1", True],
-        ["NA", 2, " FALSE", "2", False],
-        [" ", None, "", "", None],
+        [None, 1, "true", "1", True],
+        [None, 2, " FALSE", "2", False],
+        [" ", None, None, None, None],
     ]
-    assert read(source, []) == [[], [], []]
     text_type = pa.dictionary(pa.int32(), pa.string())
     (batch,) = source.batches([2, 1, 0])
     assert [x.type for x in batch.columns] == [text_type, pa.bool_(), pa.float64()]
     with pytest.raises(InputError, match=r"line 4, column 'm': 'u' is not a number\. Repair"):
         read(source, [4])
-    assert are_dates(["2024-01-31"])
 
 
 # -- errors -----------------------------------------------------------------------------------
@@ -195,10 +193,13 @@ BAD = [
     ('"a\rb",c\r\n1,2\n3\r', "line 4 has 1 field"),
     ('a,b\n1,"2,5"\n', "line 2, column 'b': '2,5' .* decimal comma: pass decimal"),
     ("a;b\n1,5;2,5\n", "seems to be separated by ';'"),
-    ('a,b\r1,2\r\n"3\r\n,4', "a quote opens in line 3 and"),
-    ('a,b\r1,"2 ""x""\r\n\r', "a quote opens in line 2 and"),
-    ('a,b\n1,"2\n' + "3,4\n" * 50_000, "a quote opens in line 2 and"),
-    ('a,b\n1,"' + "2" * 200_000, "line 2: field larger than field limit"),
+    ('a,b\r1,2\r\n"3\r\n,4', "line 3: a quote opens"),
+    ('a,b\r1,"2 ""x""\r\n\r', "line 2: a quote opens"),
+    ('a,b\n1,"2\n' + "3,4\n" * 50_000, "line 2: a quote opens"),
+    ('a,b\n1,x"2\n', "line 2, column 'b': a quote stands inside"),
+    ('a,b\n1,"2"3\n', "line 2, column 'b': a quote stands inside"),
+    ('a,b\n1,"2\n3"4\n', "line 2: a quote opens"),
+    ('a,b\n1,"' + "2" * 200_000, "line 2: a quote opens"),
     ("", "is empty"),
     ("\n\r\n", "is empty"),
     ("a\udcff,b\n1,2\n", "not UTF-8 in its first line"),
@@ -228,7 +229,7 @@ def test_the_longest_line(folder, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 64)
     monkeypatch.setattr(csv_file, "LONGEST", 1 << 20)
     text = "a,b\n1,x\n3," + "4" * (1 << 21)
-    with pytest.raises(InputError, match="line 3 has more than 1 MiB and no end"):
+    with pytest.raises(InputError, match="lines 3 to 3 cannot be read: a row has no end"):
         read(opened(folder, text), as_text=[1])
 
 
@@ -240,4 +241,3 @@ def test_long_lines_and_spaces_are_met_late(folder, monkeypatch):
     for late, number, text in [(" NA ,x\n", None, "x"), (f"7,{'y' * 9000}\n", 7.0, "y" * 9000)]:
         source = opened(folder, "a,b\n" + "".join(lines[:4000]) + late + "".join(lines[4000:]))
         assert read(source) == [*rows[:4000], [number, text], *rows[4000:]]
-        assert read(source, start=3999)[:2] == [rows[3999], [number, text]]

@@ -7,7 +7,7 @@ import pytest
 
 from momentmix import open_rows
 from momentmix.errors import InputError
-from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.csv_text import Dialect
 
 
 def read(text, **options):
@@ -21,7 +21,7 @@ def test_every_ascii_delimiter_is_read_or_refused():
         text = f'x_{mark}"y"\n12{mark}34\n21{mark}43\n'.replace("x_", "#" if mark == "_" else "_")
         options = {"delimiter": mark, "decimal": "," if mark == "." else "."}
         if mark in '\0\n\r"':
-            with pytest.raises(InputError, match="must not be a quote, the end of a line or NUL"):
+            with pytest.raises(InputError, match="not a quote, the end of a line or NUL"):
                 read(text, **options)
         else:
             assert read(text, **options) == [[12, 34], [21, 43]], ascii(mark)
@@ -30,14 +30,13 @@ def test_every_ascii_delimiter_is_read_or_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"delimiter": ""}, r"delimiter must be one character; got ''"),
-        ({"decimal": None}, "decimal must be one character; got None"),
-        ({"decimal": "e"}, "decimal must not be a digit, a letter or a sign; got 'e'"),
-        ({"decimal": "5"}, "must not be a digit"),
+        ({"delimiter": "||"}, r"delimiter must be one ASCII character.*; got '\|\|'"),
+        ({"decimal": None}, "decimal must be one ASCII character.*; got None"),
+        ({"decimal": "e"}, "decimal must be .*not .* a letter; got 'e'"),
+        ({"decimal": "5"}, "not .* a digit"),
         ({"decimal": ",", "delimiter": ","}, "delimiter and decimal must differ"),
-        ({"delimiter": "€"}, "delimiter must be an ASCII character; got .*replace it in the file"),
-        ({"decimal": "\u066b"}, "decimal must be an ASCII character; got .*replace it in the"),
-        ({"decimal": "\udce2"}, "decimal must be an ASCII character"),
+        ({"delimiter": "€"}, "delimiter must be one ASCII character.*replace it in the file"),
+        ({"decimal": "\u066b"}, "decimal must be one ASCII character"),
     ],
 )
 def test_impossible_characters(options, message):

@@ -17,7 +17,7 @@ import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.tables.formats.binary_files import ArrowFile, NpyFile, ParquetFile
-from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.opening import open_file
 
 
@@ -30,7 +30,7 @@ def test_the_columns_of_every_type(tmp_path):
     })  # fmt: skip
     pa.parquet.write_table(table, tmp_path / "x.parquet")
     pa.feather.write_feather(table, tmp_path / "x.feather")
-    expected = ["number", "number", "bool", "text", "text", "date", "number", "other", "other"]
+    expected = ["number", "number", "bool", "text", "text", "date", "number", "other", "number"]
     for opened in (ParquetFile(tmp_path / "x.parquet"), ArrowFile(tmp_path / "x.feather")):
         kinds = [opened.kind(i) for i in range(9)]
         assert [kind.kind for kind in kinds] == expected
@@ -54,18 +54,12 @@ def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
         assert [column.to_pylist() for column in batch.columns] == [arrays[i] for i in (5, 2, 3, 0)]
 
 
-def test_row_groups_before_the_start_are_not_read(tmp_path, rows):
-    table = open_file(write(tmp_path / "x.parquet", rows), Dialect())
-    assert next(table.batches([0], start=345)).first_row == 260
-    assert list(table.batches([0], start=1000)) == []
-
-
 def test_files_of_arrow_without_rows_or_columns(tmp_path):
     empty = pa.table({"x": pa.array([], pa.float64())})
     pa.parquet.write_table(empty, tmp_path / "x.parquet")
-    assert ParquetFile(tmp_path / "x.parquet").head([0]) is None
+    assert list(ParquetFile(tmp_path / "x.parquet").batches([0])) == []
     pa.feather.write_feather(empty, tmp_path / "x.feather")
-    assert ArrowFile(tmp_path / "x.feather").head([0]) is None
+    assert list(ArrowFile(tmp_path / "x.feather").batches([0])) == []
     pa.parquet.write_table(pa.table({}), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="has no columns"):
         ParquetFile(tmp_path / "x.parquet")
@@ -108,7 +102,7 @@ def shaped(kind, shape):
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (shaped("|O", "(1, 1)"), r"holds Python objects \(dtype object\), .*never unpickles. Save"),
+        (shaped("|O", "(1, 1)"), r"it holds object .* Python objects, .*never unpickles. Save"),
         (npy_header("{}\n", 2, 2**32 - 1), "header, expected 4294967295 bytes"),
         (
             npy_header("(" * 15000 + "\n"),
@@ -117,9 +111,9 @@ def shaped(kind, shape):
         (shaped("<f8", "(9, 2)"), r"is truncated: shape \(9, 2\) of float64 needs"),
         (shaped("<f8", "(2**62, 9)"), "header"),
         (shaped("<f8", f"({2**62}, 9)"), "truncat"),
-        (shaped("<f8", "(-1, 9)"), r"it has 2 dimension.* shape \(-1, 9\)"),
-        (shaped("<f8", "(0,)"), "1 dimension"),
-        (shaped("<c16", "(0, 1)"), "must hold real numbers; its dtype is complex128. Save"),
+        (shaped("<f8", "(-1, 9)"), r"of shape \(-1, 9\)"),
+        (shaped("<f8", "(0,)"), r"of shape \(0,\)"),
+        (shaped("<c16", "(0, 1)"), "must hold real numbers .*; it holds complex128 .* Save"),
         (b"\x93NUM", "not an NPY file"),
         (b"\x93NUMPY\x01\x00v", "truncated"),
         (b"PK\x03\x04", "not an NPY file"),
@@ -153,10 +147,10 @@ def test_json_lines(tmp_path):
     assert [table.kind(i).kind for i in range(4)] == ["number", "text", "bool", "other"]
     (batch,) = table.batches([0, 1, 2])
     numbers, words, answers = batch.columns
-    np.testing.assert_array_equal(numbers.values, [1, 2.5, np.nan])
-    assert [words.labels[code] for code in words.values[:2]] == ["007", "u"]
-    np.testing.assert_array_equal(answers.values, [1, np.nan, 0])
-    with pytest.raises(InputTypeError, match=r"x.jsonl: .* row 0, column 'n', holds \[1\]"):
+    np.testing.assert_array_equal(numbers, [1, 2.5, np.nan])
+    assert words.to_pylist() == ["007", "u", None]
+    assert answers.to_pylist() == [True, None, False]
+    with pytest.raises(InputError, match=r"x.jsonl: .* 'n' \(object\)"):
         open_rows(path)
 
 
@@ -198,13 +192,13 @@ def test_cells_of_a_workbook(tmp_path):
     ]  # fmt: skip
     path = workbook(tmp_path / "x.xlsx", sheet)
     table = open_file(path, Dialect())
-    assert table.column_names == ("x", "yes", "empty", "word", "day")
+    assert table.column_names == ("x", "yes", "empty", " word ", "day")
     kinds = ["number", "bool", "number", "text", "date"]
     assert [table.kind(i).kind for i in range(5)] == kinds
     (batch,) = table.batches([0, 1, 3])
-    np.testing.assert_array_equal(batch.columns[0].values, [1, 2.5, np.nan, np.nan])
-    np.testing.assert_array_equal(batch.columns[1].values, [1, 0, np.nan, 1])
-    assert batch.columns[2].labels == ("u", "v")
+    np.testing.assert_array_equal(batch.columns[0], [1, 2.5, np.nan, np.nan])
+    assert batch.columns[1].to_pylist() == [True, False, None, True]
+    assert batch.columns[2].to_pylist() == ["u", "v", None, None]
     rows = open_rows(path, missing="drop", columns=["x", "yes"])
     assert rows.read_all().tolist() == [[1, 1], [2.5, 0]]
     assert open_rows(path, exclude=["empty"]).notes == ("column 'day' left out: dates",)

@@ -55,7 +55,6 @@ def test_names_that_count_stand_above_whole_numbers_too(tmp_path):
     ("text", "n_rows"),
     [
         ('"7","9"\n3,4\n5,6\n', 2),
-        ('"0.5" ,"1.5"\n3,4\n5,6\n', 2),
         ('"7"\n3\n5\n', 2),
         ('"7","9"\n"3","4"\n"5",\n', 3),  # all are quoted
         ('"0","1","2"\n"3","4","5"\n', 1),  # these count all the same

@@ -34,9 +34,6 @@ def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, 
     known = None if kind in ("arrow", "csv", "csv.gz", "tsv") else 1000
     assert source.expected_rows == known
     np.testing.assert_array_equal(open_rows(source.sources[0], [2, 0]).read_all(), rows[:, [2, 0]])
-    for start in (0, 1, 129, 130, 170, 999, 1000):
-        found = [block.features for block in source.source_blocks(0, start)]
-        np.testing.assert_array_equal(np.concatenate([np.empty((0, 3)), *found]), rows[start:])
 
 
 def test_data_frame_with_text_names_the_column():
@@ -172,8 +169,8 @@ def test_folders_hold_every_format(tmp_path, rows):
     ("first", "second", "message"),
     [
         ("x,y\n1,2\n", "x,z\n1,2\n", "b.csv lacks 'y' and .*b.csv also has 'z'"),
-        ("x,y\n1,2\n", "1,2\n", "one has names and the other has none"),
-        ("1,2\n", "1,2,3\n", "a.csv has 2, .*b.csv has 3"),
+        ("x,y\n1,2\n", "1,2\n", "with names, .* without names"),
+        ("1,2\n", "1,2,3\n", "a.csv has 2 columns.*b.csv has 3"),
     ],
 )
 def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second, message):

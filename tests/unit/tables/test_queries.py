@@ -6,7 +6,6 @@ import json
 import sys
 from decimal import Decimal
 
-import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
@@ -18,8 +17,8 @@ from unit.tables.table_files import cells, values
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.tables.formats import binary_files
-from momentmix.tables.formats.queries import is_query, open_query
+from momentmix.tables import source as table_source
+from momentmix.tables.formats.copies import is_query, open_query
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
 
@@ -72,9 +71,9 @@ KINDS = [*QUERIES, *STREAMS, "dataset"]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kind, monkeypatch):
-    monkeypatch.setattr(binary_files, "BATCH_ROWS", 64)
+    monkeypatch.setattr(table_source, "BATCH_ROWS", 64)
     source = open_query(made(tmp_path, table_of(rows), kind))
-    first = source.head([1])
+    first = next(source.batches([1]))
     np.testing.assert_array_equal(first.columns[0].to_numpy(), rows[: first.n_rows, 1])
     for columns in ([0, 1, 2], [0, 1, 2], [2, 0], [1]):
         np.testing.assert_array_equal(values(source, columns), rows[:, columns])
@@ -124,7 +123,6 @@ def test_batches_without_rows_are_passed_over():
     schema = pa.schema([("x", pa.float64()), ("w", pa.string())])
     batches = [pa.record_batch([[], []], schema=schema), pa.record_batch([[1.5], ["u"]], schema)]
     source = open_query(pa.RecordBatchReader.from_batches(schema, [*batches, batches[0]]))
-    assert source.head([1]).columns[0].to_pylist() == ["u"]
     (batch,) = source.batches([0])
     assert batch.first_row == 0
     assert batch.columns[0].to_pylist() == [1.5]
@@ -134,7 +132,6 @@ def test_sources_without_rows_or_columns():
     empty = pa.table({"x": pa.array([], pa.float64()), "w": pa.array([], pa.string())})
     for data in (empty.to_reader(), pl.from_arrow(empty).lazy()):
         source = open_query(data)
-        assert source.head([0, 1]) is None
         assert list(source.batches([0, 1])) == []
     for data in (pa.table({}).to_reader(), pl.LazyFrame()):
         with pytest.raises(InputError, match="has no columns"):
@@ -191,7 +188,7 @@ def test_errors_of_duckdb_say_what_helps():
         open_query(gone)
     ended = connection.sql("select 1.5 as x")
     connection.close()
-    with pytest.raises(InputError, match=r"closed\. Run it by itself \(relation\.show\(\)\) to"):
+    with pytest.raises(InputError, match=r"closed\. Run it by itself to"):
         open_query(ended)
     late = "case when i = 250_000 then 'abc' else '1' end"
     failing = duckdb.sql(f"select ({late})::double as x from range(300_000) t(i)")
@@ -201,12 +198,12 @@ def test_errors_of_duckdb_say_what_helps():
 
 def test_errors_of_polars_say_what_helps():
     frame = pl.LazyFrame({"s": ["1"] * 1000 + ["z"]})
-    with pytest.raises(InputError, match=r"conversion .* failed .*itself \(frame\.collect\(\)\)"):
+    with pytest.raises(InputError, match=r"conversion .* failed .*by itself"):
         open_query(frame.select(pl.col("s").cast(pl.Float64)))
     with pytest.raises(InputError, match='the query cannot be read: unable to find column "t"'):
         open_query(frame.select("t"))
     own = frame.select(pl.col("s").map_batches(lambda _: 1 / 0, return_dtype=pl.String))
-    with pytest.raises(ZeroDivisionError):  # of a function in the query
+    with pytest.raises(InputError, match="division by zero"):  # of a function in the query
         open_query(own)
 
 
@@ -219,7 +216,7 @@ def test_the_file_of_a_stream_that_fails_is_removed_although_its_error_is_kept(t
         raise ValueError("no more")
 
     reader = pa.RecordBatchReader.from_batches(batch.schema, batches())
-    with pytest.raises(InputError, match=r"the stream cannot be read: .*no more\.?$") as kept:
+    with pytest.raises(InputError, match=r"the stream cannot be read: .*no more") as kept:
         open_query(reader)
     assert not list(temporary.iterdir())
     assert kept.tb is not None  # as in a notebook
@@ -311,18 +308,3 @@ def test_text_becomes_the_same_categories(tmp_path, kind):
     assert found.feature_names == expected.feature_names
     assert found.schema == expected.schema
     np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-14)
-
-
-def test_a_query_is_asked_for_the_columns_that_are_taken():
-    table = table_of(np.arange(60.0).reshape(20, 3))
-
-    def fails(column, **options):
-        raise ValueError("too far")
-
-    lazy = pl.from_arrow(table).lazy()
-    lazy = lazy.with_columns(pl.col("a").map_batches(fails, return_dtype=pl.Float64))
-    relation = duckdb.from_arrow(table).select("error('too far') as a, * exclude (a)")
-    for query in (lazy, relation):
-        assert mm.summarize(query, columns=NAMES[1:]).n_rows == 20
-        with pytest.raises(ValueError, match="too far"):
-            mm.summarize(query, columns=NAMES[:2])

@@ -2,10 +2,8 @@
 
 import json
 
-import numpy as np
 import pytest
 
-import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.json_fields import format_strict, parse_strict
@@ -97,17 +95,3 @@ def test_names_that_collide_are_refused():
 def test_unknown_columns(column):
     with pytest.raises(InputError, match="no such column"):
         SCHEMA.features_of(column)
-
-
-def test_a_level_for_others_is_kept_in_files(tmp_path):
-    schema = Schema((Column("town", "categorical", ("a", "b", "rest"), other="rest"), Column("x")))
-    rng = np.random.default_rng(0)
-    table = {"town": [*"abcde"] * 40, "x": rng.standard_normal(200)}
-    summary = mm.summarize(table, families=schema)
-    assert mm.MomentSummary.from_bytes(summary.to_bytes()).schema == schema
-    mixture = mm.fit(table, 1, families=schema, random_state=0).mixture
-    mixture.save(tmp_path / "m.json")
-    loaded = mm.Mixture.load(tmp_path / "m.json")
-    assert loaded.level_probabilities("town")["rest"] == pytest.approx([0.6], abs=1e-2)
-    new = {"town": ["nowhere", "rest"], "x": [0.0, 0.0]}
-    assert np.ptp(loaded.log_prob(new)) == 0

@@ -117,13 +117,13 @@ def test_other_columns_may_share_a_name(tmp_path, kind):
 @pytest.mark.parametrize(
     ("first", "second", "options", "message"),
     [
-        ("ab", "aba", {}, r"matched by name; repeated in .*2\.\w+: 'a' \(columns 0, 2\)"),
-        ("ab", "abb", {}, r"repeated in .*2\.\w+: 'b' \(columns 1, 2\)"),
+        ("ab", "aba", {}, r".*2\.\w+: names .* repeated: 'a' \(columns 0, 2\)"),
+        ("ab", "abb", {}, r".*2\.\w+: names .* repeated: 'b' \(columns 1, 2\)"),
         ("ab", "bb", {}, r"lacks 'a'"),
-        ("ab", "abb", {"columns": ["b"]}, r"repeated in .*2\.\w+: 'b'"),
-        ("ab", "abb", {"columns": [1]}, r"repeated in .*2\.\w+: 'b'"),
-        ("aba", "ab", {"columns": [0]}, r"repeated in .*1\.\w+: 'a' \(columns 0, 2\)"),
-        ("aba", "aab", {"columns": [2]}, r"repeated in .*1\.\w+: 'a'"),
+        ("ab", "abb", {"columns": ["b"]}, r".*2\.\w+: names .* repeated: 'b'"),
+        ("ab", "abb", {"columns": [1]}, r".*2\.\w+: names .* repeated: 'b'"),
+        ("aba", "ab", {"columns": [0]}, r".*1\.\w+: names .* repeated: 'a' \(columns 0, 2\)"),
+        ("aba", "aab", {"columns": [2]}, r".*1\.\w+: names .* repeated: 'a'"),
         ("aba", "ab", {}, r"repeated: 'a'"),
     ],
 )

@@ -1,24 +1,22 @@
-"""Bytes that are compressed, come once only, or are far away.
+"""Rows that come once only, or are far away: copied to a temporary file, and read from there.
 
-Files at addresses (s3://, https://, …) are copied once to this machine through fsspec, and so are
-streams such as standard input.
+Queries and streams of record batches become Arrow files; binary streams are CSV; files at addresses
+(s3://, https://, …) are copied through fsspec.
 """
 
 from __future__ import annotations
 
 import errno
 import glob
-import gzip
-import io
+import hashlib
 import os
 import re
 import shutil
+import sys
 import tempfile
 import weakref
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from momentmix.errors import (
@@ -27,12 +25,27 @@ from momentmix.errors import (
     MissingDependencyError,
     MomentmixError,
     NoInputError,
+    printable,
     without_secrets,
 )
+from momentmix.lazy import lazy_property
+from momentmix.tables.columns import checked, plain_polars
+from momentmix.tables.formats.binary_files import ArrowFile
+from momentmix.tables.formats.memory import is_frame
+from momentmix.tables.source import (
+    ArrowSource,
+    Batch,
+    Columns,
+    Source,
+    batch_rows,
+    numbered,
+    refuse_damage,
+)
 
-PACKING = ".gz"
 _ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
 _AT_ONCE = 1 << 20  # bytes
+_LEAST_ROWS = 1 << 12  # of a batch
+_AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 take much memory
 
 
 class LocalCopy(os.PathLike[str]):
@@ -79,39 +92,111 @@ def copied_stream(stream: Any) -> LocalCopy:
     return copy
 
 
-def without_packing(name: str) -> str:
-    """A name in lower case without the ending of a compression."""
-    return name.lower().removesuffix(PACKING)
+# -- queries and streams of record batches ---------------------------------------------------------
 
 
-def open_bytes(path: Path, name: str) -> Any:
-    """The bytes of a file, unpacked where its own name says so; `name` is for messages."""
-    return Unpacked(path, name) if path.name.lower().endswith(PACKING) else path.open("rb")
-
-
-class Unpacked(io.RawIOBase):
-    """The bytes in a gzip file, to be read once."""
-
-    def __init__(self, path: Path, name: str) -> None:
-        self._name, self.packed = name, path.open("rb")
-        self._stream = gzip.GzipFile(fileobj=self.packed)
-
-    def readable(self) -> bool:
+def is_query(data: Any) -> bool:
+    """Whether `data` is a query, a dataset or a stream of record batches."""
+    if _kind(data):
         return True
+    is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
+    return hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
 
-    def read(self, size: int = -1) -> bytes:
-        """So many bytes, fewer at the end only."""
-        try:
-            return self._stream.read(size)
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise InputError(
-                f"{self._name} is not a whole gzip file: {error}. Compress or copy it again."
-            ) from None
 
-    def close(self) -> None:
-        self._stream.close()
-        self.packed.close()
-        super().close()
+def _kind(data: Any) -> str:
+    """Name of the class of a query or dataset; "" for anything else.
+
+    No library is imported, and no attribute asked for: a relation has its columns as attributes.
+    """
+    library, name = type(data).__module__.partition(".")[0].lstrip("_"), type(data).__name__
+    if (library, name) in (("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")):
+        return name
+    datasets = sys.modules.get("pyarrow.dataset")
+    if datasets is None or not isinstance(data, datasets.Dataset | datasets.Scanner):
+        return ""
+    return "Dataset" if isinstance(data, datasets.Dataset) else "Scanner"
+
+
+def open_query(data: Any) -> Source:
+    """The source of what `is_query`: a dataset is scanned in each pass, others are copied."""
+    kind = _kind(data)
+    if kind == "Dataset":
+        return Dataset(data)
+    name = "the stream" if kind in ("", "Scanner") else "the query"
+    copy, n_rows = LocalCopy(name, ".arrow"), 0
+    try:
+        from pyarrow import RecordBatchReader, ipc
+
+        if kind == "LazyFrame":
+            schema, batches = _lazy_batches(data)
+        else:
+            batches = RecordBatchReader.from_stream(data.to_reader() if kind == "Scanner" else data)
+            schema = batches.schema
+        # In the stream format each batch may have its own dictionaries.
+        with copy.filling() as path, ipc.new_stream(path, schema) as writer:
+            for batch in batches:
+                writer.write_batch(checked(batch))
+                n_rows += batch.num_rows
+    except Exception as error:
+        if isinstance(error, MemoryError | MomentmixError) or getattr(error, "errno", None):
+            raise
+        reason = printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])
+        raise InputError(
+            f"{name} cannot be read: {reason.rstrip('.')[:200]}. Run it by itself to see where it "
+            "fails; if its file, table or connection is gone, make all of it again."
+        ) from None
+    source = _Copied(copy)
+    source.n_rows = n_rows
+    return source
+
+
+def _lazy_batches(data: Any) -> tuple[Any, Any]:
+    """Schema and batches of a polars LazyFrame, collected in batches where polars can."""
+    polars, data = sys.modules["polars"], plain_polars(data)
+    schema = polars.DataFrame(schema=data.collect_schema()).to_arrow().schema
+    if hasattr(data, "collect_batches"):
+        frames = data.collect_batches(maintain_order=True, engine="streaming")
+    else:
+        frames = [data.collect()]
+    return schema, (batch.cast(schema) for x in frames for batch in x.to_arrow().to_batches())
+
+
+class _Copied(ArrowFile):
+    """The record batches of a query or stream, in a temporary file."""
+
+    @lazy_property
+    def mark(self) -> str:
+        """Digest of the schema: equal rows may come in other batches."""
+        return hashlib.sha256(str(self.schema).encode()).hexdigest()
+
+
+class Dataset(ArrowSource):
+    """A pyarrow Dataset, scanned in each pass."""
+
+    name = "the dataset"
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        self.set_schema(data.schema)
+
+    @property
+    def mark(self) -> str:
+        """Digest of the schema: the rows are not known before they are read."""
+        return hashlib.sha256(str(self.schema).encode()).hexdigest()
+
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
+        names = [self.schema.names[i] for i in columns]
+        size = {"batch_size": max(batch_rows(len(names)), _LEAST_ROWS), **_AHEAD}
+        # A thread that releases Python's memory when Python ends would abort the process; rows
+        # in memory gain nothing from threads.
+        in_memory = isinstance(self.data, sys.modules["pyarrow.dataset"].InMemoryDataset)
+        with refuse_damage(lambda text: InputError(f"{self.name} cannot be read: {text}")):
+            yield from numbered(
+                self.data.to_batches(columns=names, use_threads=not in_memory, **size)
+            )
+
+
+# -- addresses -------------------------------------------------------------------------------------
 
 
 def is_address(text: str) -> bool:

@@ -1,50 +1,86 @@
-"""CSV files → batches of Arrow; errors name the line.
+"""CSV files: blocks of whole rows, parsed by pyarrow with the type of each column given.
 
-pyarrow reads the text, with the type of each column given. What it refuses is read again: first
-with numbers as text, which takes spaces around missing cells, then with Python's csv module,
-slowly, to say which line is wrong.
+What pyarrow refuses is read again: first with numbers as text, which takes spaces around missing
+cells, then line by line with Python's csv module, to name the line and the column that are wrong.
+pyarrow reads some misplaced quotes without an error, so that these are looked for before.
 """
 
 from __future__ import annotations
 
-import atexit
 import csv
+import gzip
 import io
 import os
 import re
-import time
-from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
-from threading import Lock
-from typing import Any
-from weakref import ref
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from momentmix.errors import InputError
-from momentmix.tables.cells import arrow_numbers
-from momentmix.tables.formats.copies import open_bytes, without_packing
-from momentmix.tables.formats.dialect import (
+from momentmix.parallel import map_in_order, usable_cores
+from momentmix.tables.columns import Kind, numbers_of
+from momentmix.tables.formats.csv_text import (
     FALSE,
     TRUE,
     Dialect,
     are_fractions,
+    end_of_rows,
     is_row,
     judged,
-    kinds_of,
+    kind_of_cells,
+    quote_places,
+    wrong_quote,
 )
-from momentmix.tables.source import BATCH_ROWS, Batch, Columns, FileSource, Kind
+from momentmix.tables.source import Batch, Columns, FileSource
 from momentmix.wording import option
 
-BLOCK = 1 << 22  # bytes read at a time: enough for a fast parser, few beside the memory
-LONGEST = 1 << 25  # bytes of a line: no table has such lines, and memory stays bounded
-_LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # lines, and fields of them, that decide kinds of columns
+BLOCK = 1 << 21  # bytes read at a time: enough for a fast parser, few beside the memory
+LONGEST = 1 << 26  # bytes of a row: no table has such rows, and memory stays bounded
+_LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # rows, and fields of them, that decide kinds of columns
 _READ_AS = {"text": "text", "date": "text", "bool": "bool"}  # other kinds as numbers
-_WRONG_LINE = "CSV parse error"  # of pyarrow, for too few or too many fields
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # one that is not UTF-8, as Python decodes it
-Record = tuple[int, list[str], str]  # number of a line, its fields, and the text with blank lines
+_MARK = b"\xef\xbb\xbf"  # of byte order
+Asked = Sequence[tuple[int, str]]  # columns, and what they are read as: number, bool or text
+
+
+class Record(NamedTuple):
+    """A row of the text: its first line, its fields, and the text with blank lines before."""
+
+    line: int
+    fields: list[str]
+    text: str
+
+
+class TextBlock(NamedTuple):
+    """Whole rows of the text; its number, and bytes of the text before it."""
+
+    before: int
+    text: bytes
+
+    def records(self, delimiter: str, line: int = 1) -> Iterator[Record]:
+        """Every row that is not blank, as Python reads it; `line` is the first one."""
+        lines = io.StringIO(self.text.decode("utf-8", "surrogateescape"), newline="")
+        taken: list[str] = []
+
+        def taking() -> Iterator[str]:
+            for line in lines:
+                taken.append(line)
+                yield line
+
+        first, reader = line, csv.reader(taking(), delimiter=delimiter)
+        text = ""
+        for fields in reader:
+            text += "".join(taken)
+            taken.clear()
+            if fields:
+                yield Record(first, fields, text)
+                text = ""
+            first = line + reader.line_num
 
 
 class CsvFile(FileSource):
@@ -52,37 +88,39 @@ class CsvFile(FileSource):
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         super().__init__(path)
-        self.n_bytes = self.path.stat().st_size
-        is_tsv = without_packing(self.path.name).endswith(".tsv")
+        is_tsv = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
         self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._careful = False  # whether numbers are read as text
-        with open_bytes(self.path, self.name) as file:
-            head = file.read(1024)
-        if head[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in head:
+        self._header = 0  # bytes of the header, with the blank lines before it
+        block = next(self._blocks(), TextBlock(0, b""))
+        if block.text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in block.text[:1024]:
             raise InputError(
                 f"{self.name} is binary or UTF-16, not CSV in UTF-8. Give a file of another format "
                 "its own ending, or convert UTF-16: iconv -f utf-16 -t utf-8."
             )
-        with closing(self._records()) as records:
-            _, fields, first = next(records, (0, [], ""))
-            self._check_first(fields)
-            most, found = max(1, min(_LOOKED_AT, _MOST_FIELDS // self.n_columns)), []
-            with suppress(InputError):  # the line is refused when it is read
-                for _, fields, text in islice(records, most):
-                    found += [(fields, text)] if len(fields) == self.n_columns else []
-        rows = [_stripped(fields) for fields, _ in found]
-        self._decide_header(first, rows, [text.strip("\r\n") for _, text in found])
-
-    def _check_first(self, fields: list[str]) -> None:
-        """Take the fields of the first line, which may be names or a row."""
-        if not fields:
+        head, most = list[Record](), _LOOKED_AT
+        with suppress(csv.Error):  # the line is refused when it is read
+            for record in block.records(self.delimiter):
+                head.append(record)
+                most = min(_LOOKED_AT, max(1, _MOST_FIELDS // len(head[0].fields)))
+                if len(head) > most:
+                    break
+        if not head:
             raise InputError(f"{self.name} is empty; it needs at least one line of numbers.")
+        self._check_first(head[0])
+        self._decide_header(head[0], [x for x in head[1:] if len(x.fields) == self.n_columns])
+
+    def _check_first(self, first: Record) -> None:
+        """Take the fields of the first line, which may be names or a row."""
+        fields = first.fields
         if any(map(_BAD_BYTE.search, fields)):
             raise InputError(
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
-        self.first_line, self.n_columns = tuple(_stripped(fields)), len(fields)
+        self.first_line, self.n_columns, self.column_names = tuple(fields), len(fields), None
+        if problem := self._problem_of_quotes(first.text.encode("utf-8", "replace")):
+            raise InputError(f"{self.name}, {problem}")
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
         if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
             raise InputError(
@@ -91,16 +129,18 @@ class CsvFile(FileSource):
                 "decimal commas."
             )
 
-    def _decide_header(self, first: str, rows: list[list[str]], texts: list[str]) -> None:
+    def _decide_header(self, first: Record, head: list[Record]) -> None:
         """Take the first line for names or for a row; know what the columns hold."""
-        names, header = self.first_line, self.dialect.header
-        self._kinds = kinds_of(rows, self.n_columns, self.dialect)
+        names, *rows = ([x.strip() for x in record.fields] for record in (first, *head))
+        header = self.dialect.header
+        self._kinds = [kind_of_cells(cells, self.dialect) for cells in zip(*rows, strict=True)]
+        self._kinds = self._kinds or [kind_of_cells([], self.dialect)] * self.n_columns
         plain, *others = (
             ["" if text in self.nulls else text for text in cells] for cells in (names, *rows)
         )
         has_text = any(self.dialect.number(name) is None for name in names)
         if header is None and not has_text:
-            quoted = _alone_is_quoted(first.strip(), texts, self.delimiter)
+            quoted = _alone_is_quoted(first.text, [x.text for x in head], self.delimiter)
             place = f"the first line of {self.name}"
             header, self.header_note = judged(place, plain, others, quoted)
         elif header is None and is_row(names, rows, self._kinds, self.dialect):
@@ -109,169 +149,212 @@ class CsvFile(FileSource):
                 f"{', '.join(map(ascii, names[:5]))} look like a row. Write a line of names "
                 f"before it, or pass {option(header=False)}."
             )
-        self.column_names, self.header_bytes, self.repeated = None, b"", b""
+        self._repeated = b""
         if header is not None and not header:
-            self._kinds = kinds_of([names, *rows], self.n_columns, self.dialect)
+            every = zip(names, *rows, strict=True)
+            self._kinds = [kind_of_cells(cells, self.dialect) for cells in every]
             return
-        self.column_names, self.header_bytes = names, first.encode()
+        self.column_names = self.first_line
+        self._header = len(first.text.encode("utf-8", "surrogateescape"))
         if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
-            self.repeated = first.strip().encode()
+            self._repeated = first.text.strip().encode()
 
     def kind(self, column: int) -> Kind:
         return self._kinds[column]
 
-    def batches(self, columns: Columns, start: int = 0, as_text: Columns = ()) -> Iterator[Batch]:
+    # -- blocks of text ------------------------------------------------------------------------
+
+    def _pieces(self) -> Iterator[bytes]:
+        """The text piece by piece, none of which ends between CR and LF."""
+        mark = _MARK
+        with open(self.path, "rb") as raw:
+            packed = self.path.name.lower().endswith(".gz")
+            file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+            try:
+                while data := file.read(BLOCK):
+                    while data.endswith(b"\r") and (more := file.read(1)):
+                        data += more
+                    yield data.removeprefix(mark)
+                    mark = b""
+            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+                raise InputError(
+                    f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
+                ) from None
+
+    def _blocks(self) -> Iterator[TextBlock]:
+        """The text behind the header, in blocks of whole rows."""
+        rest, before, skipped = b"", self._header, self._header
+        for piece in self._pieces():
+            text, skipped = rest + piece[skipped:], max(0, skipped - len(piece))
+            if end := end_of_rows(text, quote_places(text)):
+                yield TextBlock(before, text[:end])
+            before, rest = before + end, text[end:]
+            if len(rest) > LONGEST:
+                raise self._error(TextBlock(before, rest), [], "a row has no end within 64 MiB")
+        if rest:
+            yield TextBlock(before, rest)
+
+    def batches(
+        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
+    ) -> Iterator[Batch]:
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
-        given, asked = start, list(zip(columns, kinds, strict=True))
-        while True:
-            n_good, blocks = 0, self._blocks(asked)
-            try:
-                for block in blocks:
-                    for skipped in range(max(0, given - n_good), block.num_rows, BATCH_ROWS):
-                        piece = block.slice(skipped, BATCH_ROWS)
-                        yield Batch(given, piece.num_rows, piece.columns[: len(columns)])
-                        given += piece.num_rows
-                    n_good += block.num_rows
-                return
-            except ValueError as error:
-                if isinstance(error, InputError):
-                    raise
-                if self._careful or _WRONG_LINE in str(error):
-                    self._check_lines(n_good, asked)
-                    reason = str(error).partition("\n")[0]
-                    raise InputError(f"{self.name} cannot be read: {reason}") from None
-                self._careful = True
-            finally:
-                blocks.close()
+        kinds = ["written" if k in as_written else kind for k, kind in enumerate(kinds)]
+        first, asked = 0, list(zip(columns, kinds, strict=True))
+        work: Callable[[TextBlock], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
+        for parsed in map_in_order(work, self._blocks(), min(usable_cores(), 4)):
+            if parsed[0]:
+                yield Batch(first, *parsed)
+                first += parsed[0]
 
-    def _blocks(self, asked: list[tuple[int, str]]) -> Generator[Any, None, None]:
-        """Rows as pyarrow parses them, in stretches of the text; the last column is among them."""
+    def _parsed(self, block: TextBlock, asked: Asked) -> tuple[int, list[Any]]:
+        """The number of rows and the columns of a block; an error names the line."""
+        if not block.text.strip(b"\r\n"):
+            return 0, []
+        quotes = quote_places(block.text)
+        if wrong_quote(block.text, quotes, self.delimiter) is not None or self._repeats(block):
+            raise self._error(block, asked)
+        for careful in (False, True):
+            try:
+                if careful or not self._careful:
+                    found = self._read(block, asked, careful)
+                    self._careful = careful
+                    return found
+            except ValueError as error:
+                reason = str(error).partition("\n")[0]
+        raise self._error(block, asked, reason)
+
+    def _repeats(self, block: TextBlock) -> bool:
+        """Whether a row may be the header again."""
+        again = self._repeated
+        if not again or again not in block.text:
+            return False
+        found = re.search(rb"(?:^|[\r\n])[ \t]*%b[ \t]*(?:$|[\r\n])" % re.escape(again), block.text)
+        return found is not None and any(map(self._is_header, block.records(self.delimiter)))
+
+    def _is_header(self, record: Record) -> bool:
+        return bool(self._repeated) and [x.strip() for x in record.fields] == [
+            x.strip() for x in self.first_line
+        ]
+
+    def _read(self, block: TextBlock, asked: Asked, careful: bool) -> tuple[int, list[Any]]:
+        """A block as pyarrow parses it; numbers from text where it is `careful`."""
         import pyarrow
         from pyarrow import csv as arrow_csv
+        from pyarrow import types
 
-        last, careful, file = self.n_columns - 1, self._careful, _Rows(self)
-        read = {last: "unread", **dict(asked)}
+        text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
+        read = dict(asked) or {0: "text"}
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
-        text = pyarrow.string()
-        types = {"unread": pyarrow.binary(), "text": pyarrow.dictionary(pyarrow.int32(), text)}
-        if not careful:
-            types |= {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
-        reading = arrow_csv.ReadOptions(
-            column_names=[str(i) for i in range(self.n_columns)],
-            block_size=LONGEST if careful else BLOCK,
+        coded = pyarrow.dictionary(pyarrow.int32(), text)
+        of_kind = {"text": coded, "written": coded} | ({} if careful else numbers)
+        table = arrow_csv.read_csv(
+            pyarrow.BufferReader(block.text),
+            arrow_csv.ReadOptions(
+                column_names=[str(i) for i in range(self.n_columns)],
+                use_threads=False,
+                block_size=max(1, len(block.text) + 1),
+            ),
+            arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            arrow_csv.ConvertOptions(
+                include_columns=[str(i) for i in read],
+                column_types={str(i): of_kind.get(kind, text) for i, kind in read.items()},
+                null_values=self.nulls,
+                true_values=TRUE,
+                false_values=FALSE,
+                decimal_point=self.dialect.decimal,
+            ),
         )
-        parsing = arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True)
-        converting = arrow_csv.ConvertOptions(
-            include_columns=[str(i) for i in read],
-            column_types={str(i): types.get(kind, text) for i, kind in read.items()},
-            null_values=self.nulls,
-            true_values=TRUE,
-            false_values=FALSE,
-            decimal_point=self.dialect.decimal,
-        )
-        stream = pyarrow.PythonFile(file, "r")
-        held = None
-        with closing(file), arrow_csv.open_csv(stream, reading, parsing, converting) as reader:
-            for block in reader:
-                if file.may_repeat and self.repeated:
-                    self._check_lines(0, asked)
-                    self.repeated = b""  # there is none, where a line in quotes looks like it
-                if not block.num_rows:
-                    continue
-                if held is not None:
-                    yield held
-                held = self._converted(block, asked)
-        assert held is not None
-        if held.column(len(asked))[-1].as_py():
-            raise ValueError(_WRONG_LINE)  # the line after the last one is part of a quoted field
-        yield held.slice(0, held.num_rows - 1)
-
-    def _converted(self, block: Any, asked: list[tuple[int, str]]) -> Any:
-        """The chosen columns, with the ones read as text converted, and the last one."""
-        from pyarrow import RecordBatch, types
-
         columns = []
-        for i, kind in [*asked, (self.n_columns - 1, "text")]:
-            column = block.column(str(i))
-            if kind != "text" and types.is_string(column.type):
+        for i, kind in asked:
+            column = table.column(str(i)).combine_chunks()
+            if kind in ("text", "written"):
+                column = column if types.is_dictionary(column.type) else column.dictionary_encode()
+                if kind == "text":
+                    labels = self.dialect.without_nulls(column.dictionary)
+                    column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
+            elif types.is_string(column.type):
                 column = self.dialect.parsed(column, kind)
-            elif kind == "number" and np.isnan(arrow_numbers(column)[0]).any():
+            elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
-        return RecordBatch.from_arrays(columns, names=[""] * len(columns))
+        return table.num_rows, columns
+
+    # -- errors --------------------------------------------------------------------------------
 
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
-        return f"line {self._row(row)[0]}"
+        for block in self._blocks():
+            n_rows, _ = self._read(block, [], True)
+            if row < n_rows:
+                records = block.records(self.delimiter, self._line(block))
+                return f"line {next(islice(records, row, None)).line}"
+            row -= n_rows
+        return f"row {row}"
 
-    def _row(self, row: int) -> Record:
-        with closing(self._records()) as records:
-            return next(islice(records, row + (self.column_names is not None), None))
+    def _line(self, block: TextBlock) -> int:
+        """Number of the first line of a block; the file is read up to it."""
+        line, left = 1, block.before
+        for piece in self._pieces():
+            line += _n_line_ends(piece[:left])
+            left -= len(piece)
+            if left <= 0:
+                break
+        return line
 
-    def _records(self) -> Generator[Record, None, None]:
-        """Every line that is not blank; lines with a field in quotes between them are one."""
-        record: list[str] = []
-        before, text, file = 0, "", open_bytes(self.path, self.name)
-        with io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="") as lines:
-            reader = csv.reader(self._lines(lines, record), delimiter=self.delimiter)
-            try:
-                for fields in reader:
-                    text += "".join(record)
-                    if fields:
-                        yield before + 1, fields, text
-                        text = ""
-                    before = reader.line_num
-                    record.clear()
-            except csv.Error as error:
-                if len(record) == 1:
-                    raise InputError(f"{self.name}, line {before + 1}: {error}.") from None
-                *_, last = next(csv.reader(record[:-1], delimiter=self.delimiter))
-                n_open = max(1, len(io.StringIO(last, newline="").readlines()))
-                raise InputError(
-                    f"{self.name}: a quote opens in line {before + len(record) - n_open} and is "
-                    'not closed again. Close it, or remove the stray ".'
-                ) from None
-
-    def _lines(self, file: io.TextIOWrapper, record: list[str]) -> Iterator[str]:
-        """Lines of the text; the lines of a row are in `record`, which is empty before a row."""
-        for number, line in enumerate(iter(lambda: file.readline(LONGEST), ""), 1):
-            if len(line) == LONGEST:
-                raise InputError(
-                    f"{self.name}, line {number} has more than {LONGEST >> 20} MiB and no end; is "
-                    "it CSV with lines?"
-                )
-            record.append(line)
-            yield line
-        if record:  # the row needs one more line
-            record.append("")
-            raise csv.Error
-
-    def _check_lines(self, n_good: int, asked: list[tuple[int, str]]) -> None:
-        """Raise for the first line that is wrong after so many good rows."""
-        with closing(self._records()) as records:
-            skipped = n_good + (self.column_names is not None)
-            for number, fields, _ in islice(records, skipped, None):
-                place = f"{self.name}, line {number}"
-                if self.repeated and tuple(_stripped(fields)) == self.first_line:
-                    raise InputError(
+    def _error(self, block: TextBlock, asked: Asked, reason: str = "") -> InputError:
+        """The error for the first line of a block that is wrong."""
+        line = self._line(block)
+        if problem := self._problem_of_quotes(block.text, line):
+            return InputError(f"{self.name}, {problem}")
+        with suppress(csv.Error):
+            for record in block.records(self.delimiter, line):
+                place = f"{self.name}, line {record.line}"
+                if self._is_header(record):
+                    return InputError(
                         f"{place} repeats the header. Was the file put together from several? "
                         "Remove that line, or pass the files."
                     )
-                if len(fields) != self.n_columns:
+                if len(record.fields) != self.n_columns:
                     commas = " Are there decimal commas? Then use another delimiter."
-                    raise InputError(
-                        f"{place} has {len(fields)} field(s), the first line {self.n_columns}. "
-                        f"Repair or remove it.{commas * (len(fields) == 2 * self.n_columns)}"
+                    return InputError(
+                        f"{place} has {len(record.fields)} field(s), the first line "
+                        f"{self.n_columns}. Repair or remove it."
+                        f"{commas * (len(record.fields) == 2 * self.n_columns)}"
                     )
                 for column, kind in asked:
-                    if problem := self._problem(fields[column], kind, column):
-                        raise InputError(f"{place}, {self.label(column)}{problem}")
+                    if problem := self._problem(record.fields[column], kind, column):
+                        return InputError(f"{place}, {self.label(column)}{problem}")
+        last = line + _n_line_ends(block.text)
+        return InputError(
+            f"{self.name}, lines {line} to {last} cannot be read: {reason}. Is it CSV with "
+            "lines? Repair these lines."
+        )
+
+    def _problem_of_quotes(self, text: bytes, line: int = 1) -> str:
+        """What is wrong with the quotes of a text, with the line and column; or ""."""
+        quotes = quote_places(text)
+        wrong = wrong_quote(text, quotes, self.delimiter)
+        if wrong is None:
+            return ""
+        place, is_open = wrong
+        line += _n_line_ends(text[:place])
+        if is_open:
+            return f"line {line}: a quote opens here and is not closed again. Close or remove it."
+        row = text[end_of_rows(text[:place], quotes[quotes < place]) : place].decode(
+            "utf-8", "replace"
+        )
+        fields = next(csv.reader(io.StringIO(row + "x", newline=""), delimiter=self.delimiter))
+        label = self.label(min(len(fields), self.n_columns) - 1)
+        return (
+            f"line {line}, {label}: a quote stands inside a cell. Remove it, and spaces beside "
+            'quotes; or put the whole cell in quotes, and write "" for each quote in it.'
+        )
 
     def _problem(self, field: str, kind: str, column: int) -> str:
         """Return the error of a field with its cure, or ""."""
         text, key = field.strip(), column if self.column_names is None else self.first_line[column]
-        if kind == "text" and _BAD_BYTE.search(field):
+        if kind in ("text", "written") and _BAD_BYTE.search(field):
             return " is not UTF-8; convert it: iconv -t utf-8."
         if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
             levels = option(families={key: ["false", "true", text]})
@@ -295,71 +378,14 @@ class CsvFile(FileSource):
         )
 
 
-def _stripped(fields: list[str]) -> list[str]:
-    return [field.strip() for field in fields]
+def _n_line_ends(text: bytes) -> int:
+    """Number of line ends: LF, CR LF or CR."""
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
 
 
 def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
     """Whether all fields of the first line are quoted, and not all others with contents."""
     mark, field = re.escape(delimiter), r'[ \t]*"[^"]*"[ \t]*'
     quoted, row = (f"{x}(?:{mark}{x})*" for x in (field, rf"(?:{field}|[ \t]*)"))
-    is_quoted = re.fullmatch(quoted, first) is not None
-    return is_quoted and not all(re.fullmatch(row, text) for text in texts)
-
-
-_LENT: list[ref[Any]] = []  # pieces of text that threads of pyarrow may hold
-
-
-@atexit.register
-def _wait_for_threads() -> None:
-    """Let pyarrow give back its pieces: a thread that does so later ends the process (SIGABRT)."""
-    end = time.monotonic() + 2.0  # far more than blocks need that are being parsed
-    while any(piece() is not None for piece in _LENT) and time.monotonic() < end:
-        time.sleep(0.001)
-
-
-class _Rows(io.RawIOBase):
-    """The rows as pyarrow reads them, and a line of empty fields: it shows an open quote."""
-
-    may_repeat = False
-
-    def __init__(self, source: CsvFile) -> None:
-        self._source, self._lock = source, Lock()
-        self._pieces: Generator[bytes, None, None] | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> Any:
-        """Some bytes, none at the end."""
-        with self._lock:  # pyarrow may still read, in a thread of its own, when the file is closed
-            self._pieces = self._pieces or self._read(size)
-            piece = np.frombuffer(b"" if self.closed else next(self._pieces, b""), np.uint8)
-        _LENT[:] = [ref(piece), *(other for other in _LENT if other() is not None)]
-        return piece
-
-    def close(self) -> None:
-        with self._lock:
-            if self._pieces is not None:
-                self._pieces.close()
-            super().close()
-
-    def _read(self, size: int) -> Generator[bytes, None, None]:
-        """Stretches of the text, none of which ends between CR and LF."""
-        source, again = self._source, self._source.repeated
-        pattern = re.compile(rb"[\r\n][ \t]*%b[ \t]*[\r\n]" % re.escape(again))
-        skipped, carried, looked_at, mark = len(source.header_bytes), b"", b"\n", b"\xef\xbb\xbf"
-        yield b"\n"  # a mark in the first field is not that of the file, which pyarrow would skip
-        with source.followed(open_bytes(source.path, source.name)) as file:
-            while data := file.read(size):
-                data, mark = carried + data.removeprefix(mark), b""
-                carried = b"\r" if data.endswith(b"\r") else b""
-                data = data.removesuffix(b"\r")
-                text, skipped = data[skipped:], max(0, skipped - len(data))
-                if again:
-                    looked_at = looked_at[-len(again) - 64 :] + text
-                    self.may_repeat |= again in looked_at and bool(pattern.search(looked_at))
-                if text:
-                    yield text
-        self.may_repeat |= bool(again and pattern.search(looked_at + b"\n"))
-        yield f'\n{source.delimiter * (source.n_columns - 1)}""'.encode()
+    is_quoted = re.fullmatch(quoted, first.strip()) is not None
+    return is_quoted and not all(re.fullmatch(row, text.strip("\r\n")) for text in texts)

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from momentmix.errors import InputError, needed
-from momentmix.tables.formats.dialect import Dialect
+from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.wording import option
 
@@ -24,14 +24,13 @@ def read_excel(path: str | os.PathLike[str], dialect: Dialect) -> MemoryTable:
             f"{option(header=True)} or {option(header=False)}."
         )
     if dialect.header is not False:
-        frame = frame.iloc[1:].set_axis(["" if x != x else str(x).strip() for x in first], axis=1)
+        frame = frame.iloc[1:].set_axis(["" if x != x else str(x) for x in first], axis=1)
     return _table(frame.infer_objects(), path)
 
 
-def read_json_lines(path: str | os.PathLike[str]) -> MemoryTable:
+def read_json_lines(path: str | os.PathLike[str], _: Dialect) -> MemoryTable:
     """An object in each line; its keys are the columns."""
-    frame = _read("read_json", path, lines=True, dtype=False, precise_float=True)
-    return _table(frame, path)
+    return _table(_read("read_json", path, lines=True, dtype=False, precise_float=True), path)
 
 
 def _table(frame: Any, path: str | os.PathLike[str]) -> MemoryTable:

@@ -1,4 +1,14 @@
-"""Numbers in CSV text, the content of its columns, and whether a first line names them."""
+"""Text of CSV: numbers, kinds of columns, quotes, and whether a first line names the columns.
+
+The first line names the columns where any of its fields is text. Numbers are names where
+
+- they alone are in quotes,
+- they count 0, 1, … or 1, 2, … over two or more columns,
+- they are different years, 1900 to 2100, above rows that are no years,
+- they are different whole numbers above columns of fractions.
+
+`header=` says otherwise. Where numbers are taken for names, a note says so.
+"""
 
 from __future__ import annotations
 
@@ -8,22 +18,25 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
+from momentmix._typing import Int
 from momentmix.errors import InputError
 from momentmix.lazy import lazy_property
-from momentmix.tables.source import NO_CELL, NUMBER, Kind
+from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
 
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
+FIRST_YEAR, LAST_YEAR = 1900, 2100
 # A number with marks between thousands; in India also between hundreds.
 _GROUPED = re.compile(
     r"[+-]?[0-9]{1,3}([,.'\u2019 \u00a0\u202f_])(?:[0-9]{2,3}\1)*[0-9]{3}(?:[.,][0-9]*)?"
 )
-_MOSTLY = 0.5  # share of numbers from which other text in a column is an error, not a level
 _MOST_TRIED = 20  # texts that are tried as numbers of other countries
-_TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am|pm)?)?"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am|pm)?"
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
-_DATE = re.compile(_DAY + _TIME)
+_DATE, _TIME = re.compile(f"{_DAY}(?:[T ]{_CLOCK})?"), re.compile(_CLOCK)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 # How probable a row of whole numbers may be for the first line to be names all the same. Columns
 # of one decimal have a whole number in each tenth row. Where other columns are whole throughout, a
@@ -31,7 +44,7 @@ _WHOLE = re.compile(r"[+-]?[0-9]+")
 _RARE, _RARER = 0.2, 0.05
 _FREQUENT = 0.05  # share of rows equal to the first line from which it is a row like them
 _LISTED = 5  # names in a note
-_WAYS = ("names of columns", "a row")
+_QUOTE = ord('"')
 
 
 @dataclass(frozen=True)
@@ -50,9 +63,14 @@ class Dialect:
     def __post_init__(self) -> None:
         if self.header not in (None, True, False):
             raise InputError(f"header must be True, False or None; got {self.header!r}.")
-        for name in ("delimiter", "decimal"):
-            if getattr(self, name) is not None or name == "decimal":
-                _check_character(name, getattr(self, name))
+        for name, value in (("delimiter", self.delimiter or ","), ("decimal", self.decimal)):
+            is_mark = isinstance(value, str) and len(value) == 1 and value.isascii()
+            if not is_mark or value in '"\r\n\0' or (name == "decimal" and value.isalnum()):
+                raise InputError(
+                    f"{name} must be one ASCII character, not a quote, the end of a line or NUL"
+                    f"{', a digit or a letter' * (name == 'decimal')}; got {value!a}. Pass "
+                    "another, or replace it in the file."
+                )
         if self.decimal == (self.delimiter or ","):
             raise InputError(
                 f"delimiter and decimal must differ; both are {self.decimal!r}. Pass what "
@@ -80,15 +98,20 @@ class Dialect:
             return float("nan")
         return float(text.replace(self.decimal, ".")) if re.match(self._pattern, text) else None
 
+    def without_nulls(self, text: Any) -> Any:
+        """An Arrow array of text with null for texts that mean a missing cell."""
+        from pyarrow import compute, nulls
+
+        is_null = compute.is_in(text, text_array(self.nulls).cast(text.type))
+        return compute.if_else(is_null, nulls(len(text), text.type), text)
+
     def parsed(self, fields: Any, kind: str) -> Any:
         """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
-        from pyarrow import ArrowInvalid, array, compute, float64, scalar
+        from pyarrow import ArrowInvalid, array, compute, float64
 
-        text = compute.utf8_trim_whitespace(fields)
-        is_null = compute.is_in(text, array(self.nulls))
-        text = compute.if_else(is_null, scalar(None, text.type), text)
+        text = self.without_nulls(compute.utf8_trim_whitespace(fields))
         if kind == "bool":
-            known = compute.index_in(text, array([*TRUE, *FALSE]))
+            known = compute.index_in(text, text_array([*TRUE, *FALSE]))
             if known.null_count > text.null_count:
                 raise ValueError("a field is neither true nor false")
             return compute.less(known, len(TRUE))
@@ -115,46 +138,91 @@ class Dialect:
         return cures
 
 
-def _check_character(name: str, value: Any) -> None:
-    if not isinstance(value, str) or len(value) != 1:
-        wanted = "be one character"
-    elif not value.isascii():
-        wanted = "be an ASCII character"
-    elif value in '"\r\n\0':
-        wanted = "not be a quote, the end of a line or NUL"
-    elif name != "delimiter" and (value.isalnum() or value in "+-"):
-        wanted = "not be a digit, a letter or a sign"
-    else:
-        return
-    raise InputError(
-        f"{name} must {wanted}; got {value!a}. Pass another, or replace it in the file."
-    )
+def text_array(texts: Sequence[str]) -> Any:
+    """An Arrow array of texts; made without pandas, which ``pyarrow.array`` imports."""
+    from pyarrow import StringArray, py_buffer
+
+    data = [text.encode() for text in texts]
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    return StringArray.from_buffers(len(data), py_buffer(ends), py_buffer(b"".join(data)))
 
 
-def kinds_of(rows: Sequence[Sequence[str]], n_columns: int, dialect: Dialect) -> list[Kind]:
-    """Content of each column; a column with missing cells alone holds numbers."""
-    return [_kind([row[j] for row in rows], dialect) for j in range(n_columns)]
+# -- kinds of columns ------------------------------------------------------------------------------
 
 
-def _kind(cells: Iterable[str], dialect: Dialect) -> Kind:
-    texts = [text for text in cells if text not in dialect.nulls]
+def kind_of_cells(cells: Iterable[str], dialect: Dialect) -> Kind:
+    """Content of a column, by its first cells; one with missing cells alone holds numbers."""
+    texts = [text for text in map(str.strip, cells) if text not in dialect.nulls]
     others = [text for text in texts if dialect.number(text) is None]
     if not others:
         return NUMBER if texts else NO_CELL
     if {*texts} <= {*TRUE, *FALSE}:
         return Kind("bool", "true or false")
-    if are_dates(texts):
+    if times_in(texts) == "dates":
         return Kind("date", "date and time" if any(":" in text for text in texts) else "date")
     distinct = list(dict.fromkeys(others))[:_MOST_TRIED]
     like_numbers = sum(text in NULLS or bool(dialect.cures(text)) for text in distinct)
-    if len(others) <= (1 - _MOSTLY) * len(texts) or like_numbers > len(distinct) / 2:
+    if 2 * len(others) <= len(texts) or 2 * like_numbers > len(distinct):
         return Kind("mixed", "numbers and text")
     return Kind("text", "text")
 
 
-def are_dates(texts: Iterable[str]) -> bool:
-    """Whether all texts look like dates, with or without a time."""
-    return all(_DATE.fullmatch(text) for text in texts)
+def times_in(texts: Sequence[str]) -> str:
+    """What all texts look like: "dates", with or without a time, "times" of the day, or ""."""
+    for what, pattern in (("dates", _DATE), ("times", _TIME)):
+        if all(map(pattern.fullmatch, texts)):
+            return what
+    return ""
+
+
+# -- quotes ----------------------------------------------------------------------------------------
+
+
+def quote_places(text: bytes) -> Int:
+    """Places of the quotes in a text."""
+    if b'"' not in text:
+        return np.empty(0, dtype=np.int64)
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == _QUOTE)
+
+
+def end_of_rows(text: bytes, quotes: Int) -> int:
+    """The end of the last whole row of a text that begins with a row: a line end outside quotes."""
+    end, line_end = len(text), b"\n" if b"\n" in text else b"\r"
+    while (place := text.rfind(line_end, 0, end)) >= 0:
+        before = int(np.searchsorted(quotes, place))
+        if before % 2 == 0:
+            return place + 1
+        end = int(quotes[before - 1])
+    return 0
+
+
+def wrong_quote(text: bytes, quotes: Int, delimiter: str) -> tuple[int, bool] | None:
+    """The place of the first quote that is wrong, and whether it opens a field without an end.
+
+    In whole fields quotes open and close in turn, at the ends of the field. The next quote after
+    one that closes stands for a quote in the field if it follows at once.
+    """
+    if not len(quotes):
+        return None
+    allowed = np.zeros(256, dtype=bool)
+    allowed[[ord(delimiter), *b'\r\n"']] = True
+    codes = np.frombuffer(b"\n" + text + b"\n", np.uint8)
+    wrong = np.empty(len(quotes), dtype=bool)
+    wrong[::2] = ~allowed[codes[quotes[::2]]]  # before quotes that open
+    wrong[1::2] = ~allowed[codes[quotes[1::2] + 2]]  # behind those that close
+    if not wrong.any() and len(quotes) % 2 == 0:
+        return None
+    number = int(np.argmax(wrong)) if wrong.any() else len(quotes) - 1
+    if wrong[number] and number % 2 == 0:
+        return int(quotes[number]), False
+    first = number - number % 2  # the quote that opens the field
+    while first and quotes[first] == quotes[first - 1] + 1:
+        first -= 2
+    field = text[quotes[first] : quotes[number]]
+    return int(quotes[first]), not wrong[number] or b"\n" in field or b"\r" in field
+
+
+# -- the first line --------------------------------------------------------------------------------
 
 
 def judged(
@@ -162,8 +230,7 @@ def judged(
 ) -> tuple[bool, str | None]:
     """Whether the numbers of a first line name the columns, and a note on a guess.
 
-    They do where they alone are `quoted`, count from 0 or 1 as pandas writes them, or are different
-    whole numbers above columns of fractions. "" above a column without blank cells is a name too.
+    `quoted`: whether they alone are in quotes. "" above a column without blank cells is a name too.
     """
     if not rows:
         return False, None
@@ -174,13 +241,21 @@ def judged(
     # Many rows are equal to the first line, or there are too few cells to decide.
     usual = cells.count(names) > _FREQUENT * len(cells) or (len(cells) == 1 and len(names) == 2)
     whole = all(map(_WHOLE.fullmatch, names)) and len({*names}) == len(names)
-    is_header = quoted or (whole and are_fractions(cells)) or (counts and not usual)
+    years = whole and len(names) > 1 and _are_years(names) and not any(map(_are_years, cells))
+    is_header = quoted or years or (whole and are_fractions(cells)) or (counts and not usual)
     if not is_header and not counts:
         return False, None
     listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
-    taken, other = _WAYS if is_header else _WAYS[::-1]
+    taken, other = ("names of columns", "a row")[:: 1 if is_header else -1]
     cure = option(header=not is_header)
     return is_header, f"{place} is taken for {taken} ({listed}); {cure} reads it as {other}"
+
+
+def _are_years(cells: Sequence[str]) -> bool:
+    return all(
+        len(cell) == 4 and cell.isdecimal() and FIRST_YEAR <= int(cell) <= LAST_YEAR
+        for cell in cells
+    )
 
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:

@@ -1,0 +1,272 @@
+"""Columns of a batch: real numbers as a NumPy array, NaN where missing; others as an Arrow array.
+
+pyarrow is imported where a column needs it: arrays of numbers do not.
+"""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Array, Int
+from momentmix.arrays import check_real, plain_array
+from momentmix.errors import FitWarning, InputError, InputTypeError, printable, warn_caller
+from momentmix.families.column import float64_of, plain_level
+
+MISSING = -1  # the code of a missing cell
+_UNITS = {**dict.fromkeys("YMW", "M8[D]"), **dict.fromkeys("hm", "M8[s]")}
+_NUMBERS = (Real, Decimal, np.bool_)
+
+
+class Kind(NamedTuple):
+    """Content of a column, and its type as the format names it, for messages."""
+
+    kind: str  # number, bool, text, date, other; in CSV mixed: numbers with some text between them
+    type: str
+    order: str = ""  # "declared" or "ordered" where the type has levels of its own
+
+
+NUMBER = Kind("number", "number")
+NO_CELL = Kind("number", "empty")  # no cell was seen that is not missing
+
+
+def arrow_kind(type_: Any) -> Kind:
+    """Content of columns of an Arrow type."""
+    from pyarrow import types
+
+    order = ("ordered" if type_.ordered else "declared") if types.is_dictionary(type_) else ""
+    value = type_.value_type if order else type_
+    kind = "other"
+    if is_text_type(value):
+        kind = "text"
+    elif types.is_temporal(value) or "pandas.period" in str(type_):
+        kind = "date"
+    elif types.is_boolean(value):
+        kind = "bool"
+    elif types.is_integer(value) or types.is_floating(value) or types.is_decimal(value):
+        kind = "text" if order else "number"  # numbers of a type of categories are labels
+    elif types.is_null(value):
+        return NO_CELL
+    return Kind(kind, str(type_), order)
+
+
+def is_text_type(type_: Any) -> bool:
+    """Whether an Arrow type is text."""
+    from pyarrow import types
+
+    return any(f(type_) for f in (types.is_string, types.is_large_string, types.is_string_view))
+
+
+def kind_of(column: Any) -> Kind:
+    """Content of a column."""
+    if isinstance(column, np.ndarray):
+        return Kind("bool" if column.dtype.kind == "b" else "number", str(column.dtype))
+    return arrow_kind(column.type)
+
+
+def is_labeled(column: Any) -> bool:
+    """Whether the cells are labels, not numbers."""
+    return not isinstance(column, np.ndarray) and arrow_kind(column.type).kind == "text"
+
+
+def numbers_of(column: Any) -> Array:
+    """The cells as numbers, NaN where one is missing; labels must be numbers."""
+    if isinstance(column, np.ndarray):
+        return column
+    from pyarrow import Array as ArrowArray
+    from pyarrow import float64, types, uint8
+
+    if types.is_dictionary(column.type):
+        codes, labels = codes_of(column)
+        return np.array([*labels, np.nan], dtype=np.float64)[codes]
+    if column.null_count == len(column):
+        return np.full(len(column), np.nan)
+    if types.is_boolean(column.type):
+        column = column.cast(uint8())
+    if not column.null_count and (types.is_integer(column.type) or types.is_floating(column.type)):
+        return np.from_dlpack(column)  # Arrow's to_numpy() and fill_null() import pandas
+    missing = np.from_dlpack(column.is_null().cast(uint8())).view(np.bool_)
+    column = column.cast(float64(), safe=False)
+    buffers = [None, column.buffers()[1]]  # without which cells are null
+    numbers = ArrowArray.from_buffers(float64(), len(column), buffers, offset=column.offset)
+    return np.where(missing, np.nan, np.from_dlpack(numbers))
+
+
+def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
+    """Codes of the cells, −1 where one is missing, and the labels that they stand for."""
+    if not hasattr(column, "dictionary"):
+        column = column.dictionary_encode()
+    indices = column.indices
+    codes = numbers_of(indices)
+    codes = np.where(codes == codes, codes, MISSING).astype(np.int64)
+    known: dict[Any, int] = {}
+    labels = column.dictionary.to_pylist()  # they may repeat or be None
+    places = [
+        MISSING if x is None else known.setdefault(plain_level(x), len(known)) for x in labels
+    ]
+    if places != list(range(len(places))):
+        codes = np.array([*places, MISSING])[codes]
+    return codes, tuple(known)
+
+
+def missing_cells(column: Any) -> NDArray[np.bool_]:
+    """Mask of missing cells."""
+    if is_labeled(column):
+        return np.equal(codes_of(column)[0], MISSING)
+    numbers = numbers_of(column)
+    return np.not_equal(numbers, numbers)
+
+
+def cell_text(column: Any, row: int) -> str:
+    """A cell as messages print it."""
+    if isinstance(column, np.ndarray):
+        return f"{column[row]:.17g}"
+    return ascii(plain_level(column[row].as_py()))
+
+
+def warn_integers(array: NDArray[Any], holder: str) -> None:
+    """Warn where float64 rounds integers; `holder` begins the sentence, "rows hold"."""
+    if array.dtype.kind in "iu" and array.size:
+        largest = max(abs(int(array.min())), abs(int(array.max())))
+        if largest > 2**53:
+            warn_caller(
+                f"{holder} integers up to {largest}, beyond 2^53; float64 rounds these. Subtract a "
+                "common offset before passing them if the last digits matter.",
+                FitWarning,
+            )
+
+
+# -- columns of other libraries ------------------------------------------------------------------
+
+
+def column_of(values: Any, label: str) -> Any:
+    """A column of a frame or dict: a series, an Arrow array, an array, or a list."""
+    dtype: Any = getattr(values, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "fiub":
+        return plain_array(values if isinstance(values, np.ndarray) else values.to_numpy())
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array | pa.ChunkedArray):
+        column = _one_piece(values, label)
+    else:
+        column = _from_objects(values, label)
+    if isinstance(column, np.ndarray):
+        return column
+    kind = arrow_kind(column.type)
+    if kind.order and kind.kind == "date":
+        return column.dictionary_decode()
+    return numbers_of(column) if kind.kind == "number" else column
+
+
+def _one_piece(column: Any, label: str) -> Any:
+    """A column of Arrow as one array, whose offsets and indices are checked."""
+    import pyarrow as pa
+
+    try:
+        column = checked(column)
+        if hasattr(column, "chunks"):
+            is_coded = pa.types.is_dictionary(column.type)
+            column = (column.unify_dictionaries() if is_coded else column).combine_chunks()
+        if str(column.type).endswith("_view"):  # as of polars; few functions take it
+            column = column.cast(pa.large_string())
+        return column
+    except ValueError as error:
+        text = printable(str(error).strip().partition("\n")[0])[:200]
+        raise InputError(
+            f"{label} of the Arrow data is damaged: {text}. Read or make the data again."
+        ) from None
+
+
+def checked(data: Any) -> Any:
+    """A batch or column of Arrow from outside, whose offsets and indices are checked.
+
+    A wrong one, of its maker or a damaged file, reads other memory or ends the process.
+    """
+    data.validate(full=True)
+    return data
+
+
+def _from_objects(values: Any, label: str) -> Any:
+    """A column of pandas, of Python objects, or of text and times of NumPy."""
+    import pyarrow as pa
+
+    if hasattr(values, "to_frame") and type(values).__module__.startswith("polars"):
+        return _one_piece(plain_polars(values.to_frame()).to_arrow().column(0), label)
+    if hasattr(values, "cat") and hasattr(values.dtype, "ordered"):
+        labels = values.dtype.categories.tolist()
+        if labels and all(hasattr(name, "left") and hasattr(name, "right") for name in labels):
+            values = values.cat.rename_categories(list(map(str, labels)))  # of pandas.cut
+    try:
+        array = plain_array(values) if isinstance(values, np.ma.MaskedArray) else values
+        if isinstance(array, np.ndarray) and array.dtype.kind == "M":
+            unit = np.datetime_data(array.dtype)[0]  # Arrow has seconds, their parts, and days
+            array = array.astype(_UNITS.get(unit, array.dtype))
+        if isinstance(array, np.ndarray) and (array.ndim != 1 or array.dtype.kind in "cV"):
+            raise TypeError("no column")
+        return _one_piece(pa.array(array, from_pandas=True), label)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
+        if isinstance(error, InputError):
+            raise
+        is_list = isinstance(values, list | tuple)
+        return _of_numbers(np.array(values, object) if is_list else plain_array(values), label)
+
+
+def _of_numbers(array: Array, label: str) -> Any:
+    """Objects of several types that are numbers, as float64, or text; an error names another."""
+    if array.ndim != 1:
+        raise InputError(f"columns must have one dimension; {label} has shape {array.shape}.")
+    if array.dtype.kind != "O":
+        check_real(array, label)  # raises, with the cure, where these are no numbers
+        return array
+    numbers = np.array([isinstance(cell, _NUMBERS) for cell in array], dtype=bool)
+    missing = np.array([is_missing(cell) for cell in array], dtype=bool)
+    if (numbers | missing).all():
+        found = np.full(len(array), np.nan)
+        found[numbers & ~missing] = float64_of(array[numbers & ~missing], label)
+        return found
+    present = array[~missing]
+    if all(isinstance(cell, str) for cell in present):
+        import pyarrow as pa
+
+        return pa.array([None if gone else x for x, gone in zip(array, missing, strict=True)])
+    wanted = _NUMBERS if isinstance(present[0], _NUMBERS) else (str,)
+    row = next(i for i in np.flatnonzero(~missing).tolist() if not isinstance(array[i], wanted))
+    raise InputTypeError(
+        f"a column must hold numbers, or text; row {row}, {label}, holds {array[row]!a} "
+        f"({type(array[row]).__name__}). Convert the column to one type."
+    )
+
+
+def is_missing(value: object) -> bool:
+    """Whether a cell is None, NaN, NaT or NA."""
+    try:
+        return value is None or bool(value != value)
+    except TypeError:  # NA is neither equal to itself nor not
+        return True
+    except ValueError:  # an array, which has no one answer
+        return False
+
+
+def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
+    """Objects that are numbers or missing, as float64; any other array as it is."""
+    if array.dtype.kind != "O" or array.ndim == 0:
+        return array
+    try:
+        numbers = _of_numbers(array.ravel(), "the array or column")
+        return np.asarray(numbers).reshape(array.shape)
+    except InputTypeError:
+        return array
+
+
+def plain_polars(data: Any) -> Any:
+    """A frame of polars whose types Arrow has: categories are text; any other table as it is."""
+    polars = sys.modules.get("polars")
+    if polars is None or not type(data).__module__.startswith("polars"):
+        return data
+    wide = {getattr(polars, name, polars.Int64) for name in ("Int128", "UInt128")} - {polars.Int64}
+    return data.cast({polars.Categorical: polars.String} | dict.fromkeys(wide, polars.Float64))
