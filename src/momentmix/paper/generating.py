@@ -211,6 +211,8 @@ def common_eigenvalues(matrices: Array, xi: Array, n_threads: int = 1) -> Eigenv
         eigenvalues of N(ξ) relative to the largest, ``condition`` that of the eigenvectors.
     """
     roots, vectors = np.linalg.eig(np.tensordot(xi, matrices, axes=1))  # (r, r)  N_xi, xi-est
+    if np.isrealobj(matrices) and not np.imag(roots).any():  # NumPy may give complex arrays
+        roots, vectors = roots.real, vectors.real
     distances = np.abs(roots[:, None] - roots)
     np.fill_diagonal(distances, np.inf)
     gap = float(distances.min() / max(np.abs(roots).max(), _TINY))
