@@ -262,7 +262,8 @@ class CountFamily(Family):
         )
         sums, overall = histograms @ table.T, family.overall(Overall(*whole))
         parts = sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1]
-        found = family.m_step(*parts, overall, None)  # type: ignore[arg-type]  # of variances alone
+        # The prior is for variances alone.
+        found = family.m_step(*parts, overall, None)  # type: ignore[arg-type]
         return family.log_masses(values, *found)
 
 

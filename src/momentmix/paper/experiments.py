@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from math import comb
 from time import perf_counter
@@ -17,7 +16,6 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.fitting.api import fit as fit_summary
-from momentmix.index_sets import monomials
 from momentmix.mixture.matching import clustering_accuracy, largest_factor_error
 from momentmix.mixture.mixture import Mixture
 from momentmix.paper.approximate import best_powers
@@ -159,28 +157,3 @@ def _em_from_one_start(rows: Float, n_components: int, rng: np.random.Generator)
         n_components, covariance_type="diag", init_params="k-means++", n_init=1, max_iter=100,
         reg_covar=1e-3, random_state=int(rng.integers(2**31)),
     ).fit(rows)  # fmt: skip
-
-
-@dataclass
-class ExactMoments:
-    """Exact moments of a mixture of Gaussians with diagonal covariances."""
-
-    mixture: Mixture
-
-    @property
-    def n_features(self) -> int:
-        """Number of features d."""
-        return self.mixture.n_columns
-
-    def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
-        """Σ_i ω_i μ_i^{⊗m} on Ω_m."""
-        # (C(d, m),)  incomplete_tensor, high-tensor-moment
-        m = self.mixture
-        return IncompleteSymmetricTensor.from_factors(m.means, order, m.weights)
-
-    def squared_moments(self, feature: int, order: int) -> Float:
-        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
-        m, others = self.mixture, np.arange(self.n_features) != feature
-        second = m.weights * (m.means[:, feature] ** 2 + m.variances[:, feature])
-        # (C(d−1, order),)  moment-structure
-        return np.asarray(monomials(m.means[:, others].T, order)[-1] @ second)

@@ -202,12 +202,12 @@ class RawMoments:
         self.values = summary.moments(shift=0.0, scale=1.0)
 
     def moment_tensor(self, order: int) -> IncompleteSymmetricTensor:
-        """E[y_I] on Ω_order."""
+        """E[y_I] on Ω_order."""  # (C(d, m),)  incomplete_tensor, high-tensor-moment
         return IncompleteSymmetricTensor(self.values.distinct[order], self.n_features, order)
 
     def squared_moments(self, feature: int, order: int) -> Array:
         """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
-        return np.asarray(self.values.squared[order][feature])
+        return np.asarray(self.values.squared[order][feature])  # (C(d−1, m),)  moment-structure
 
 
 def weight_order(n_features: int, n_components: int, *, odd: bool = False) -> int:

@@ -6,11 +6,29 @@ from momentmix import Mixture
 from momentmix.fitting.conditions.conditions import gaussian_powers, point_powers
 from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.index_sets import index_sets
+from momentmix.index_sets import index_sets, monomials
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
-from momentmix.paper.experiments import ExactMoments
-from momentmix.paper.incomplete_tensor import power_sum
+from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
+
+
+class ExactMoments:
+    """Exact moments of a mixture of Gaussians with diagonal covariances."""
+
+    def __init__(self, mixture):
+        self.mixture, self.n_features = mixture, mixture.n_features
+
+    def moment_tensor(self, order):
+        """Σ_i ω_i μ_i^{⊗m} on Ω_m."""
+        return IncompleteSymmetricTensor.from_factors(
+            self.mixture.means, order, self.mixture.weights
+        )
+
+    def squared_moments(self, feature, order):
+        """E[y_j² y_I] for all I of `order` features other than j, in colex order."""
+        m, others = self.mixture, np.arange(self.n_features) != feature
+        second = m.weights * (m.means[:, feature] ** 2 + m.variances[:, feature])
+        return monomials(m.means[:, others].T, order)[-1] @ second
 
 
 def random_mixture(r, d, seed, spread=1.0):
