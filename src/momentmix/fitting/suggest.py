@@ -137,10 +137,12 @@ def suggest(result: FitResult, data: Any, sample_weight: Any = None) -> list[Sug
     model["families"] = families_of(Schema(result.mixture.columns))
     suggestions: list[Suggestion] = []
     with step("Suggestions"):
-        fits = sample.fit(model), sample.fit(model, all_rows=True)
+        train, whole = sample.fit(model), sample.fit(model, all_rows=True)
+        if train is None or whole is None:
+            return []
         for change in _changes(result, options, sample):
             detail(change.words)
-            suggestion = _compared(sample, options, model, fits, change)
+            suggestion = _compared(sample, options, model, (train, whole), change)
             if suggestion is not None and all(s.options != suggestion.options for s in suggestions):
                 suggestions.append(suggestion)
 
@@ -156,7 +158,7 @@ def _compared(
     sample: _Sample,
     options: dict[str, Any],
     model: dict[str, Any],
-    fits: tuple[FitResult | None, FitResult | None],
+    fits: tuple[FitResult, FitResult],
     change: _Change,
 ) -> Suggestion | None:
     """The change with its gain; None unless it helps.
@@ -168,25 +170,27 @@ def _compared(
     words, keywords = change
     together = _merged(model, keywords)
     train, whole = fits
-    new_train, new = sample.fit(together), sample.fit(together, all_rows=True)
-    if train is None or whole is None or new_train is None or new is None:
-        return None
-    compared = sample.gain(train, new_train)
+    new_train = sample.fit(together)
+    compared = None if new_train is None else sample.gain(train, new_train)
     if compared is None:
         return None
-    gain, error = compared
+    (gain, error), is_number = compared, "n_components" in keywords
+    helps = gain > max(_ERRORS * error, _LEAST_GAIN)
+    if not helps and not (is_number and gain > -_ERRORS * error):
+        return None
+    new = sample.fit(together, all_rows=True)
+    if new is None:
+        return None
     old_least, least = (float(x.reproducibility.min()) for x in (whole, new))
     was_reproduced, is_reproduced = map(_is_reproduced, (whole, new))
-    helps = gain > max(_ERRORS * error, _LEAST_GAIN)
-    if "n_components" in keywords:
+    if is_number:
         r = new.mixture.n_components
         if r == whole.mixture.n_components and "families" not in keywords:
             return None
         given = {key: x for key, x in keywords.items() if key != "blocks" or key in options}
         keywords = {**given, "n_components": r}
         words = f"{words}{' and ' if words else ''}{r} group{plural(r)}"
-        helps |= not was_reproduced and gain > -_ERRORS * error
-        helps &= is_reproduced
+        helps = is_reproduced and (helps or not was_reproduced)
     is_lost = not is_reproduced and (was_reproduced or least < old_least - _FALL)
     if is_lost or not helps:
         return None

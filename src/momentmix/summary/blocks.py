@@ -32,7 +32,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import readable
+from momentmix.arrays import readable, weight_squares
 from momentmix.errors import InputError
 from momentmix.native import code
 from momentmix.parallel import map_in_order
@@ -68,6 +68,7 @@ _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, bef
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
 _MOST_FRAMES = 4  # whose sums are kept apart for a while
 _MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
+_SUMS_AT_ONCE = 1 << 20  # float64 sums of some blocks, before they are split into digits
 _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
@@ -336,12 +337,12 @@ class OpenShard:
         most = max(by_order) + 2 * np.log2(heaviest) + np.log2(blocks.shape[1]) + 1
         if most > _MOST_BITS:
             raise _out_of_range(self.layout, self.schema, ends, largest)
-        sums = BlockSums(self.layout)
-        is_far: Int = np.zeros(len(blocks), dtype=np.int64)
-        needed = digits_needed(2.0**most)
-        self.executor.add_blocks(
-            blocks, weights, frame.units, sums, needed, n_threads, np.inf, is_far
-        )
+        sums, at_once = BlockSums(self.layout), _SUMS_AT_ONCE // self.layout.n_entries
+        for start in range(0, len(blocks), max(n_threads, at_once)):
+            part = slice(start, start + max(n_threads, at_once))
+            w = None if weights is None else weights[part]
+            values = self.executor.sums(blocks[part], w, frame.units, n_threads)
+            sums.add(values, weight_squares(blocks[part], w))
         self.add(sums, ends, blocks.shape[0] * blocks.shape[1])
 
     def add(self, sums: BlockSums, ends: Float, n_rows: int) -> None:

@@ -232,17 +232,6 @@ def places(layout: Layout, features: Int, degrees: Int) -> Int:
     return found
 
 
-def places_of_sets(layout: Layout, sets: Int) -> Int:
-    """Where products of features, (n, w), repeated as they are and d for none, stand."""
-    sets = np.sort(sets, axis=1)
-    degrees = (sets < layout.n_features).astype(np.int64)
-    for i in range(sets.shape[1] - 1, 0, -1):
-        again = (sets[:, i] == sets[:, i - 1]) * degrees[:, i]
-        degrees[:, i - 1] += again
-        degrees[:, i] -= again
-    return places(layout, sets, degrees)
-
-
 def _factors(section: Section, d: int) -> tuple[Int, Int | int]:
     """Features of each product of a section, (n, number of factors), and their degrees."""
     own = np.arange(d)[:, None]

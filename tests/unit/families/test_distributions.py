@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -72,6 +74,22 @@ def standard(name: str) -> tuple[Distribution, np.ndarray, np.ndarray]:
     means = (np.array(MEANS[name]) - shift) / scale
     variances = np.full(means.shape, 0.9)
     return law, *law.completed(means, variances)
+
+
+def differences(
+    law: Distribution, function: Callable[..., Any], means: np.ndarray, variances: np.ndarray
+) -> Iterator[tuple[int, bool, Any]]:
+    """Number of each parameter, whether it is free, and the difference quotient where it is."""
+    k, step = means.shape[1], 1e-6
+    for j in range(2 * k):
+        if j >= k and not law.free[j - k]:
+            yield j, False, None
+            continue
+        move = np.zeros((2, *means.shape))
+        move[j // k, :, j % k] = step
+        up = function(means + move[0], variances + move[1])
+        down = function(means - move[0], variances - move[1])
+        yield j, True, (up - down) / (2 * step)
 
 
 def t_of(values: np.ndarray, law: Distribution) -> np.ndarray:
@@ -158,22 +176,19 @@ def test_moments_and_their_derivatives(name: str) -> None:
     np.testing.assert_allclose(
         law.products(means, variances, exponents), expected, rtol=1e-9, atol=1e-9
     )
-    slopes, step = law.slopes(means, variances, exponents), 1e-6
-    for j in range(2 * k):
-        move = np.zeros((2, *means.shape))
-        move[j // k, :, j % k] = step
-        if j >= k and not law.free[j - k]:
+    slopes = law.slopes(means, variances, exponents)
+    for j, is_free, expected in differences(
+        law, lambda m, v: law.moments(m, v, exponents), means, variances
+    ):
+        if is_free:
+            np.testing.assert_allclose(slopes[:, j], expected, rtol=1e-6, atol=1e-6)
+        else:
             np.testing.assert_array_equal(slopes[:, j], 0.0)
-            continue
-        up = law.moments(means + move[0], variances + move[1], exponents)
-        down = law.moments(means - move[0], variances - move[1], exponents)
-        np.testing.assert_allclose(slopes[:, j], (up - down) / (2 * step), rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_scores_are_derivatives_of_the_density(name: str) -> None:
     law, means, variances = standard(name)
-    k, step = means.shape[1], 1e-6
     rows = np.vstack(
         [
             law.sample(m, v, 20, np.random.default_rng(2))
@@ -181,33 +196,25 @@ def test_scores_are_derivatives_of_the_density(name: str) -> None:
         ]
     )
     scores = law.scores(means, variances) @ t_of(rows, law)
-    for j in range(2 * k):
-        move = np.zeros((2, *means.shape))
-        move[j // k, :, j % k] = step
-        if j >= k and not law.free[j - k]:
+    for j, is_free, expected in differences(
+        law, lambda m, v: law.coefficients(m, v) @ t_of(rows, law), means, variances
+    ):
+        if is_free:
+            np.testing.assert_allclose(scores[:, j], expected, rtol=2e-5, atol=2e-5)
+        else:
             np.testing.assert_array_equal(scores[:, j], 0.0)
-            continue
-        up, down = (
-            law.coefficients(means + s * move[0], variances + s * move[1]) @ t_of(rows, law)
-            for s in (1, -1)
-        )
-        np.testing.assert_allclose(scores[:, j], (up - down) / (2 * step), rtol=2e-5, atol=2e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_prior_slopes_are_derivatives_of_the_prior(name: str) -> None:
     law, means, variances = standard(name)
-    k, step = means.shape[1], 1e-6
     slope, curvature = law.prior_slopes(means, variances, PRIOR)
     assert (np.linalg.eigvalsh(curvature) > -1e-9).all()
-    for j in range(2 * k):
-        move = np.zeros((2, *means.shape))
-        move[j // k, :, j % k] = step
-        if j >= k and not law.free[j - k]:
-            continue
-        up = law.log_prior(means + move[0], variances + move[1], PRIOR)
-        down = law.log_prior(means - move[0], variances - move[1], PRIOR)
-        np.testing.assert_allclose(slope[:, j], (up - down) / (2 * step), rtol=1e-5, atol=1e-5)
+    for j, is_free, expected in differences(
+        law, lambda m, v: law.log_prior(m, v, PRIOR), means, variances
+    ):
+        if is_free:
+            np.testing.assert_allclose(slope[:, j], expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)

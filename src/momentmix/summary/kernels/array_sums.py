@@ -7,12 +7,10 @@ times as long.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, Protocol
 
 import numpy as np
 
-from momentmix._typing import Float, Int
-from momentmix.arrays import weight_squares
+from momentmix._typing import Float
 from momentmix.parallel import few_threads
 from momentmix.summary.kernels.plan import plan
 from momentmix.summary.layout import Layout
@@ -22,19 +20,6 @@ Units = tuple[Float, Float]
 
 _HEIGHT = 64  # of a strip: fewer waste less, but the products become small
 _NUMBERS = 1 << 17  # of a table: 1 MB
-_SUMS_AT_ONCE = 1 << 20  # numbers of the sums of some blocks
-
-
-class Executor(Protocol):
-    """Sums rows of one layout: the same call, the same vector, whatever does the work."""
-
-    def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of slabs of rows.
-
-        Rows (S, n, n_features) and weights (S, n), or None, are float64; the result (S, n_entries)
-        is of their library. Sums of rows far away may be infinite or NaN.
-        """
-        ...
 
 
 class ArrayExecutor:
@@ -47,11 +32,15 @@ class ArrayExecutor:
         self._levels = [slice(a, b) for a, b in pairwise(starts)]
 
     def sums(self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1) -> Float:
-        """Sums of all moments of each slab; see `Executor`."""
+        """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of slabs of rows.
+
+        Rows (S, n, n_features) and weights (S, n), or None, are float64; the result is
+        (S, n_entries). Sums of rows far away may be infinite or NaN.
+        """
         n_slabs, n, _ = rows.shape
         result = np.zeros((n_slabs, self.layout.n_entries))
         step = max(256, _NUMBERS // len(self._plan.rights))
-        # The products are small: one BLAS thread. Powers of rows far away: see `Executor`.
+        # The products are small: one BLAS thread. Powers of rows far away may overflow.
         with few_threads(True), np.errstate(over="ignore", invalid="ignore"):
             for i in range(n_slabs):
                 for start in range(0, n, step):
@@ -76,24 +65,3 @@ class ArrayExecutor:
             left = left if weights is None else left * weights
             cells.append((table[first:last] @ left.T).ravel())
         return np.concatenate(cells)[plan.positions]
-
-    def add_blocks(
-        self, blocks: Float, weights: Float | None, units: Units, digits: Any, n_digits: int,
-        n_threads: int, limit: float, is_far: Int,
-    ) -> None:  # fmt: skip
-        """Add the sums of blocks, (S, n, n_features), to `BlockSums`, some at a time.
-
-        Not of those that are far already; a block with a mean beyond `limit` becomes one.
-        """
-        at_once = max(n_threads, _SUMS_AT_ONCE // self.layout.n_entries)
-        near = np.flatnonzero(is_far == 0)
-        for start in range(0, len(near), at_once):
-            some: Any = near[start : start + at_once]
-            if some[-1] - some[0] < len(some):
-                some = slice(some[0], some[-1] + 1)  # without a copy
-            part, w = blocks[some], None if weights is None else weights[some]
-            values = self.sums(part, w, units, n_threads)
-            means = np.abs(values[:, 1 : self.layout.n_features + 1])
-            is_far[some] = far = (means > limit * values[:, :1]).any(axis=1)
-            if not far.all():
-                digits.add(values[~far], weight_squares(part, w)[~far])

@@ -27,7 +27,7 @@ class NativeExecutor(ArrayExecutor):
         self.layout, self._plan = layout, plan(layout, code.STRIP, _GAP)
 
     def sums(self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1) -> Float:
-        """Sums of all moments of each slab; see `Executor`."""
+        """Sums of all moments of each slab; see `ArrayExecutor`."""
         result = np.empty((len(rows), self.layout.n_entries))
         rows = readable(np.ascontiguousarray(rows))
         weights = None if weights is None else readable(np.ascontiguousarray(weights))

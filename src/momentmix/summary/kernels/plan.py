@@ -19,7 +19,6 @@ prefers square tiles, has ``tile_plan``.
 from __future__ import annotations
 
 from functools import lru_cache
-from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -110,9 +109,3 @@ def _ranks(codes: Int, among: Int) -> Int:
     """Where codes stand in a list."""
     order = np.argsort(among)
     return np.asarray(order[np.searchsorted(among, codes, sorter=order)])
-
-
-def stored_monomials(layout: Layout) -> int:
-    """Return about how many monomials are stored for each row of data."""
-    d, half = layout.n_features, layout.order // 2
-    return 1 + 4 * d + sum(comb(d, t) for t in range(half + 1))

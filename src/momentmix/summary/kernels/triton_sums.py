@@ -203,7 +203,7 @@ class TritonExecutor:
         return triton is not None and n_factors(layout) <= 3
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Sums of all moments of each slab; see `Executor`."""
+        """Sums of all moments of each slab; see `ArrayExecutor`."""
         import torch
 
         plan, depth = self._plan, self._settings.depth
