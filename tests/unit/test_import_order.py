@@ -32,7 +32,6 @@ VIOLATIONS = {
     ("monitoring", "html.notebook"): "tables in notebooks",
     ("fitting", "html.notebook"): "tables in notebooks",
     ("fitting", "findings.finding"): "a fit makes its findings with their sentences",
-    ("fitting", "findings.fit_sentences"): "a fit makes its findings with their sentences",
     ("monitoring", "findings.finding"): "a comparison makes its findings with their sentences",
     ("monitoring", "findings.change_sentences"): "a comparison makes its findings, as above",
 }

@@ -23,7 +23,6 @@ from momentmix.errors import (
     read_more,
     warn_caller,
 )
-from momentmix.findings.finding import together
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
@@ -146,7 +145,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.result_, self.certificate_, self.standard_errors_ = result, result.certificate, errors
         del self._unasked
         is_refused, certificate = result.certificate.verdict == "not passed", result.certificate
-        others = [f for f in together(certificate.findings) if f.kind in _WARNED_OF]
+        others = [f for f in certificate.findings if f.kind in _WARNED_OF]
         reasons = certificate.reasons if is_refused else [f.text for f in others]
         if reasons:
             text = "the certificate did not pass: " * is_refused + reasons[0].rstrip(".")

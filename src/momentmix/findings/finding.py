@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
@@ -14,7 +14,6 @@ from momentmix.wording import listed, plural
 
 CATALOG = FITS | CHANGES
 _MOST_LISTED = 8  # columns or components in a sentence
-_MOST_QUOTED = 6  # columns in the plain words of a report
 _PAIRS_LISTED, _ROWS_LISTED = 3, 5
 
 
@@ -36,14 +35,6 @@ class _Count(int):
         return words.split("|")[self != 1] if "|" in words else super().__format__(words)
 
 
-class _Share(float):
-    """A number whose percents have a space, as in all other texts: ``{share:.0%}``."""
-
-    def __format__(self, digits: str) -> str:
-        text = super().__format__(digits)
-        return f"{text[:-1]} %" if digits.endswith("%") else text
-
-
 @dataclass(frozen=True)
 class Finding:
     """One finding.
@@ -59,8 +50,6 @@ class Finding:
     numbers : mapping
         Values that its sentences need: numbers, texts, or lists of them. ``asides`` are printed
         after the columns or components, one after each.
-    remedy : mapping
-        Keyword arguments of `fit` that help, as ``{"families": {"income": "log"}}``.
 
     Examples
     --------
@@ -68,8 +57,8 @@ class Finding:
     >>> finding.text
     "columns 'age', 'zip' hold one value only; they take no part in the fit and get the variance \
 floor."
-    >>> finding.in_plain_words(finding.entry.action)
-    'Do without “age”, “zip”.'
+    >>> finding.advice
+    "Do without columns 'age', 'zip'."
     """
 
     kind: str
@@ -77,7 +66,6 @@ floor."
     columns: tuple[str | int, ...] = ()
     components: tuple[int, ...] = ()
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    remedy: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def entry(self) -> Entry:
@@ -85,45 +73,35 @@ floor."
         return CATALOG[self.kind]
 
     @property
-    def asides(self) -> list[str]:
-        """Text printed after each column or component, in parentheses; may be empty."""
-        own = [self._filled(self.entry.aside, {})] * len(self.columns or self.components)
-        return list(self.numbers.get("asides", own))
+    def text(self) -> str:
+        """What was found."""
+        return self._filled(self.entry.text, self.numbers.get("asides", ()))
 
     @property
-    def text(self) -> str:
-        """The finding in the words of statistics."""
-        asides = [f" ({x})" if x else "" for x in self.asides]
+    def advice(self) -> str:
+        """What to do."""
+        return self._filled(self.entry.advice, ())
+
+    def _filled(self, template: str | Variants, asides: Sequence[str]) -> str:
+        asides = [f" ({x})" if x else "" for x in asides] or [""] * _most(self)
         names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
         components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
         words: dict[str, Any] = {
             "names": listed(names, _MOST_LISTED),
             "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
-            "components": _components("component", components),
+            "components": f"component{plural(len(components))} {listed(components, _MOST_LISTED)}",
             "component": "component",
+            "n": _Count(_most(self)),
         }
         if "pairs" in self.numbers:
             words["pairs"] = _first(list(map(_pair, self.numbers["pairs"])), _PAIRS_LISTED)
         if "outliers" in self.numbers:
-            words["outliers"] = _outliers(self.numbers["outliers"])
-        return self._filled(self.entry.text, words)
-
-    def in_plain_words(self, template: str | Variants) -> str:
-        """Fill a template for everybody, in which components are groups."""
-        words = {
-            "columns": quoted(self.columns) or "the columns named below",
-            "components": _components("Group", list(map(str, self.components))),
-            "component": "group",
-        }
-        return self._filled(template, words)
-
-    def _filled(self, template: str | Variants, words: Mapping[str, Any]) -> str:
+            rows = _first(list(map(_row, self.numbers["outliers"])), _ROWS_LISTED)
+            words["outliers"] = f": {rows}; rows are counted from 0" if rows else ""
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
-        shares = {k: _Share(x) for k, x in self.numbers.items() if type(x) is float}
-        n = _Count(len(self.columns) or len(self.components))
         chosen = template if isinstance(template, str) else template(self)
         bare = dict(zip(("column", "other"), map(str, self.columns), strict=False))
-        return chosen.format_map({**self.numbers, **counts, **shares, **bare, **words, "n": n})
+        return chosen.format_map({**self.numbers, **counts, **bare, **words})
 
     def __str__(self) -> str:
         return f"[{self.severity.value}] {self.text}"
@@ -134,57 +112,21 @@ def found(
     kind: str,
     columns: Sequence[str | int] = (),
     components: Sequence[int] = (),
-    remedy: Mapping[str, Any] | None = None,
     **numbers: Any,
 ) -> Finding:
     """Return a finding of a kind in the catalog."""
     if kind not in CATALOG:
         raise KeyError(kind)
-    return Finding(kind, severity, tuple(columns), tuple(components), numbers, remedy or {})
+    return Finding(kind, severity, tuple(columns), tuple(components), numbers)
 
 
 def sentences(findings: Iterable[Finding]) -> list[str]:
-    """Return findings in a line each, in the words of statistics."""
+    """Return findings in a line each."""
     return [printable(f.text) for f in findings]
 
 
-def together(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings that have one sentence as one, each at the place of the first.
-
-    >>> each = [found(NOTE, "dispersion", [x], ratio=2, law="a count") for x in "ab"]
-    >>> print(together(each)[0].text)
-    within components, the variance of columns 'a' (2 times that of a count), 'b' (2 times that of \
-a count) is not that of their family.
-    """
-    alike: dict[Any, list[Finding]] = {}
-    for f in findings:
-        own = {name: x for name, x in f.numbers.items() if name != "asides"}
-        told = frozenset(own) if f.entry.aside else str(own)
-        alike.setdefault((f.kind, f.severity, told), []).append(f)
-    return [own[0] if len(own) == 1 else _as_one(own) for own in alike.values()]
-
-
-def _as_one(findings: list[Finding]) -> Finding:
-    """Return one finding about the columns, components and remedies of several."""
-    columns = tuple(x for f in findings for x in f.columns)
-    components = tuple(x for f in findings for x in f.components)
-    remedy: dict[str, Any] = {}
-    for f in findings:
-        for name, x in f.remedy.items():
-            remedy[name] = {**remedy.get(name, {}), **x} if isinstance(x, Mapping) else x
-    numbers = {**findings[0].numbers, "asides": [x for f in findings for x in f.asides]}
-    return replace(
-        findings[0], columns=columns, components=components, numbers=numbers, remedy=remedy
-    )
-
-
-def quoted(columns: Sequence[str | int]) -> str:
-    """Return names of columns in quotation marks, the first of them."""
-    return listed([f"“{name}”" for name in columns], _MOST_QUOTED)
-
-
-def _components(noun: str, components: list[str]) -> str:
-    return f"{noun}{plural(len(components))} {listed(components, _MOST_LISTED)}"
+def _most(f: Finding) -> int:
+    return len(f.columns) or len(f.components)
 
 
 def _pair(pair: tuple[str, str, float | None]) -> str:
@@ -192,9 +134,8 @@ def _pair(pair: tuple[str, str, float | None]) -> str:
     return f"{first} and {second}" + ("" if value is None else f" (about {value:+.2f})")
 
 
-def _outliers(rows: Sequence[tuple[int, float, str | int]]) -> str:
-    shown = [f"row {row} ({value:.6g} in column {column!a})" for row, value, column in rows]
-    return _first(shown, _ROWS_LISTED)
+def _row(row: tuple[int, float, str | int]) -> str:
+    return f"row {row[0]} ({row[1]:.6g} in column {row[2]!a})"
 
 
 def _first(texts: list[str], most: int) -> str:

@@ -48,7 +48,7 @@ from momentmix.mixture.parameter_table import Intervals
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.wording import short_repr
 
-_VERSION = 8
+_VERSION = 9
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 
 
@@ -242,9 +242,8 @@ def _certificate_fields(n_components: int) -> Fields:
         "columns": list_of(column),
         "components": list_of(integer(0, n_components - 1)),
         "numbers": map_of(plain_value),
-        "remedy": map_of(plain_value),
     }
-    empty: dict[str, Any] = {"columns": (), "components": (), "numbers": {}, "remedy": {}}
+    empty: dict[str, Any] = {"columns": (), "components": (), "numbers": {}}
     return Fields(
         partial(_certificate, n_components),
         {
@@ -289,12 +288,7 @@ def _finding(values: dict[str, Any]) -> Finding:
     columns, components = (tuple(values.pop(key, ())) for key in ("columns", "components"))
     finding = Finding(kind, severity, columns, components, **values)
     try:
-        if "families" in finding.remedy:  # by column; keys of JSON are texts
-            keys = {str(column): column for column in columns}
-            families = {keys.get(key, key): x for key, x in finding.remedy["families"].items()}
-            finding = replace(finding, remedy={**finding.remedy, "families": families})
-        templates = (finding.entry.action, finding.entry.why)
-        _ = [finding.text, *map(finding.in_plain_words, templates)]
+        _ = finding.text, finding.advice
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
         raise ValueError(f"fit.certificate.findings: no finding is {kind[:40]!a} so") from None
     return finding

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, together
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
 from momentmix.fitting.inference.certificate import (
     Answer,
     Certificate,
@@ -45,7 +45,7 @@ def first_screen(c: Contents) -> str:
         if certificate.verdict == "not passed":
             first = actions(certificate, c.mixture)[:1]
             link = '<a href="#next">First:</a>'
-            parts += [f'<p class="first">{link} {_words(replace(x, code=""))}</p>' for x in first]
+            parts += [f'<p class="first">{link} {_words(x)}</p>' for x in first]
         parts.append(_asked(certificate.answers))
     return "\n".join(parts)
 
@@ -78,8 +78,6 @@ class Action:
     text: str
     why: str
     severity: Severity  # FATAL: without it the groups do not serve
-    code: str = ""  # of the call that does it
-    details: str = ""  # the findings in the words of statistics
 
 
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
@@ -87,8 +85,7 @@ def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
 
     Other options of a fit are no action here: those that help are found by trying them.
     """
-    found = together([*certificate.findings, *certificate.tests])
-    todo = [action_of(finding, mixture) for finding in found if finding.entry.action]
+    todo = [action_of(f, mixture) for f in [*certificate.findings, *certificate.tests]]
     if certificate.verdict == "useful":  # nothing has to be done
         todo = [replace(x, severity=WARNING) if x.severity is FATAL else x for x in todo]
     return sorted(todo, key=_rank)
@@ -105,11 +102,16 @@ def action_of(found: Finding, mixture: Mixture) -> Action:
     columns = dict.fromkeys(names.get(x, x) for x in found.columns)
     finding = replace(found, columns=tuple(columns))
     return Action(
-        finding.in_plain_words(finding.entry.action),
-        finding.in_plain_words(finding.entry.why),
+        _of_groups(finding.advice),
+        _of_groups(finding.text),
         finding.severity,
-        details=found.text,
     )
+
+
+def _of_groups(text: str) -> str:
+    """Return a sentence in which components are groups."""
+    text = text.replace("components", "groups").replace("component", "group")
+    return text[:1].upper() + text[1:]
 
 
 def next_section(c: Contents) -> list[str]:
@@ -138,17 +140,8 @@ def _listed(found: list[Action]) -> str:
 
 def _item(action: Action) -> str:
     kind, label = _LABELS[action.severity]
-    parts = [f'<span class="tag {kind}">{label}</span>', _words(action)]
-    if action.details:
-        details = f"<p>{escaped(action.details)}</p>"
-        parts.append(folded("In the words of statistics", details))
-    return f"<li>{' '.join(parts)}</li>"
+    return f'<li><span class="tag {kind}">{label}</span> {_words(action)}</li>'
 
 
 def _words(action: Action) -> str:
-    parts = [f"<strong>{escaped(action.text)}</strong>"]
-    if action.why:
-        parts.append(f"<span>{escaped(action.why)}</span>")
-    if action.code:
-        parts.append(f"<code>{escaped(action.code)}</code>")
-    return " ".join(parts)
+    return f"<strong>{escaped(action.text)}</strong> <span>{escaped(action.why)}</span>"

@@ -14,7 +14,6 @@ from momentmix.reporting.svg import adapted
 from momentmix.reporting.verdict import actions
 
 PLAIN = mm.Mixture.diagonal([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
-REPEATED = {"value": 1.0, "share": 0.5}
 FEW = found(WARNING, "spurious-components", components=[1], asides=["9 rows"], n_features=3)
 
 
@@ -26,36 +25,20 @@ def certificate(*findings, p=0.4, effect=0.0, loss=0.001, support=None):
 def test_actions_name_columns_and_the_needed_ones_come_first():
     done = actions(
         certificate(
-            found(WARNING, "repeated-value", ["a"], **REPEATED),
+            found(WARNING, "duplicate-rows", copies=9, compared=90),
             found(NOTE, "missing-at-random", ["a"]),
-            found(WARNING, "repeated-value", [1], **{**REPEATED, "value": 2.0}),
-            found(FATAL, "row-number", ["it's"]),
+            found(FATAL, "row-number", [1]),
             FEW,
         ),
         PLAIN,
     )
     assert [action.text for action in done] == [
-        "Do without “it's”.",
-        "Check the value that repeats in “a”, “b c”.",
+        "Do without column 'b c'.",
+        "Check the rows that are copies.",
         "Do not read anything into the smallest groups.",
-        "Nothing to do, unless gaps of “a” say something of the group by themselves.",
+        "Nothing to do, unless gaps of column 'a' say something of the group by themselves.",
     ]
-    assert done[2].why.startswith("Group 1 has only a handful of rows")
-    assert "1 in 50 %" in done[1].details
-    assert "2 in 50 %" in done[1].details
-
-
-def test_options_of_fits_are_no_actions():
-    families = {"families": {"a": "log"}}
-    skewed = found(WARNING, "skewed-column", ["a"], remedy=families)
-    joined = found(WARNING, "correlated-columns", ["a", "b c"], remedy={"blocks": "auto"})
-    joined = replace(joined, numbers={"pairs": [["'a'", "'b c'", 0.8]]})
-    done = actions(certificate(FEW, skewed, joined, p=1e-9, effect=0.1, loss=0.05), PLAIN)
-    assert not any(action.code for action in done)
-    texts = " ".join(action.text for action in done)
-    for word in ("ogarithm", "more groups", "fewer", "Join"):
-        assert word not in texts, word
-    assert "Look at the columns that move together: “a”, “b c”." in texts
+    assert done[2].why.startswith("Group 1 (")
 
 
 def test_actions_of_the_other_tests():

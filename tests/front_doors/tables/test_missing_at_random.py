@@ -152,7 +152,6 @@ def test_dropped_rows_are_compared_with_those_kept(fitted, tmp_path):
         certificate = mm.fit(data, 2, missing="drop", **options).certificate
         (finding,) = (f for f in certificate.findings if f.kind == "dropped-differ")
         assert finding.columns[0] == "age"  # on which gaps depend
-        assert finding.remedy == {"missing": "mar"}
         kept = frame.dropna()
         apart = frame.drop(kept.index)["age"].mean() - kept["age"].mean()
         assert f"{apart / kept['age'].std(ddof=0):+.2f} deviations" in finding.text

@@ -164,7 +164,7 @@ def test_certificate_gives_every_reason():
     # Exact moments agree with the model better than those of any sample could.
     fatal = {f.kind for f in findings if f.severity is Severity.FATAL}
     # Their bounds are those of many rows: one of 50 would dominate the moments.
-    assert fatal == {"over-capacity", "no-power", "outlier-influence"}
+    assert fatal == {"over-capacity", "outlier-influence"}
     text = str(Certificate(test, 0.5, findings, 2))
     assert "NOT PASSED" in text
     assert "too imprecise" in text

@@ -14,8 +14,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import printable
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found, together
-from momentmix.findings.fit_sentences import UNTESTED
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.fitting.inference.verdict import NOT_TESTED, REASONS, Verdict, verdict_of
@@ -31,6 +30,7 @@ _AGAINST = "Reasons why it is useful and not passed:"
 _BESIDE = "Also found:"
 _MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
+_NOTHING = "there are no more moment conditions than parameters."
 
 
 @dataclass(frozen=True)
@@ -133,17 +133,25 @@ class Certificate:
             more = [f"{len(names) - _MOST_GROUPS} more"] if len(names) > _MOST_GROUPS else []
             where, p_value = ", ".join([*names[:_MOST_GROUPS], *more]), p_value_text(self.p_value)
             effect = self.effect_size
-            tests.append(found(FATAL, "misfit", groups=where, p_value=p_value, effect_size=effect))
+            tests.append(
+                found(
+                    FATAL,
+                    "misfit",
+                    groups=where or "all together",
+                    p_value=p_value,
+                    effect_size=effect,
+                )
+            )
         if self.predicted_loss > LARGEST_LOSS:
             loss = self.predicted_loss
             tests.append(found(FATAL, "imprecise", loss=loss))
-        r, reason = self.n_components, "" if self.support is None else self.support.text
+        reason = "" if self.support is None else self.support.text
         if self.support is not None and self.support.supported is False:
-            tests.append(found(FATAL, "unsupported", reason=reason, asked=r, fewer=r - 1))
-        if not self.test.testable and all(f.kind != UNTESTED for f in self.findings):
-            tests.append(found(WARNING, "nothing-to-test"))
+            tests.append(found(FATAL, "unsupported", reason=reason))
+        if not self.test.testable and all(f.kind != "untested" for f in self.findings):
+            tests.append(found(WARNING, "untested", reason=_NOTHING))
         if self.support is not None and self.support.supported is None:
-            tests.append(found(WARNING, "support-unknown", reason=reason))
+            tests.append(found(WARNING, "untested", reason=reason))
         reproduced, _, described = self.answers
         if self.not_reproduced.size:
             places = self.not_reproduced.tolist()
@@ -163,7 +171,7 @@ class Certificate:
     @property
     def reasons(self) -> list[str]:
         """Reasons against the fit; empty unless the verdict is "not passed" or "useful"."""
-        return [f.text for f in together(f for f in self._against if f.severity is FATAL)]
+        return [f.text for f in self._against if f.severity is FATAL]
 
     @property
     def untested(self) -> list[str]:
@@ -242,8 +250,7 @@ class Certificate:
 
     def _others(self) -> list[Finding]:
         """Findings that are neither reasons nor missing tests."""
-        others = (f for f in self.findings if f.kind != UNTESTED and f.severity is not FATAL)
-        return together(others)
+        return [f for f in self.findings if f.kind != "untested" and f.severity is not FATAL]
 
     def numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""

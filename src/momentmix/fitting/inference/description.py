@@ -45,6 +45,8 @@ _CLOSE_EFFECT, _ROUGH_EFFECT = 0.05, 0.25
 # n V² of an exact mixture on average, and what log d adds for the largest of d columns: one
 # component, 1 to 20 columns, 150 to 3,000 rows. Kuiper's law without a fit has π²/6 = 1.6.
 _BY_CHANCE, _BY_LOG = 1.1, 0.45
+# Squared distance, in units of chance: none of 305 columns of 40 exact mixtures had it.
+_BEYOND = 4.0
 _DOUBT = 3.0  # times what chance gives: a test without power does not make a poor mixture exact
 _ROWS = 8000  # that are compared, of all halves, and that are drawn: distances to about 0.01
 _PLACES = 400  # along a column, where the shares are compared: to 1/400
@@ -71,11 +73,14 @@ class Description:
         most; NaN where it is unknown.
     columns : mapping of str or int to float
         Distance between the fitted and the observed distribution of each column, by name.
+    misfits : tuple of str or int
+        Columns whose distance is beyond chance; a file does not hold them.
     """
 
     level: Level = "unknown"
     distance: float = nan
     columns: Mapping[str | int, float] = field(default_factory=dict)
+    misfits: tuple[str | int, ...] = ()
 
 
 def describe(
@@ -109,10 +114,11 @@ def describe(
         column = moments.part(j).column
         columns[column] = max(columns.get(column, 0.0), own)
     distance, limit = max(apart), _ROUGH**2
+    misfits = tuple(x for x in columns if columns[x] ** 2 > _BEYOND * noise)
     level = _level(distance, _CLOSE, _ROUGH) if noise < limit else "unknown"
     if rejected is False and distance**2 <= limit + _DOUBT * noise:
         level = "exact"
-    return Description(level, distance, columns)
+    return Description(level, distance, columns, misfits)
 
 
 def described_by_effect(test: OverIdentification) -> Description:

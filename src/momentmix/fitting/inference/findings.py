@@ -1,23 +1,20 @@
-"""All findings about a fit: of its moments, components and pairs of columns; of rows beside."""
+"""All findings about a fit: of its size, components, columns and pairs of columns, and its rows."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Int
 from momentmix.families.counts import DISPERSION_THAT_MATTERS
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
-from momentmix.findings.fit_sentences import UNTESTED
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, found
 from momentmix.fitting.conditions.conditions import feature_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.column_shapes import offer_from_moments, shape_finding, shape_words
+from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
-from momentmix.fitting.inference.row_findings import RowFindings, at_floor
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import (
     CORRELATION_THAT_MATTERS,
@@ -25,9 +22,11 @@ from momentmix.fitting.inference.whitening import (
     pairs_together,
 )
 from momentmix.index_sets import index_sets
-from momentmix.mixture.blocks import Blocks, one_a_block
+from momentmix.mixture.blocks import one_a_block
 from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.tables.rows import Spread
+from momentmix.wording import percent
 
 Pair = tuple[int, int]
 
@@ -35,64 +34,58 @@ LEAST_ROWS_PER_PARAMETER = 2  # with fewer, neither parameters nor their errors 
 # One row's share of a column's fourth moment or, where that is unknown, of its variance: from
 # here on the fit is about this row.
 _SHARE_OF_FOURTH_MOMENT, _SHARE_OF_VARIANCE = 0.5, 0.25
-_EXCESS_THAT_MATTERS = 1.0  # of a fourth standardized moment; Student's t with 10 degrees has it
 LEAST_ROWS_PER_COMPONENT = 50  # with fewer, a mean is off by 1/√50 = 0.14 deviations or more
 _MANY_FEATURES = 9  # of independent columns: more of them need no more rows in a component
 _CHANCE = 1e-4  # that a probability of being seen is said to differ where it does not
 # Of rows that were left out, in deviations: a small effect, which moves a weight by several points
 # where groups are two or three deviations apart. Fewer rows cannot change the answer.
 _SHIFT_THAT_MATTERS, _FEWEST_DROPPED = 0.2, 10
-COPY_CORRELATION = 0.999  # two different measurements are rarely so close
+_COPY_CORRELATION = 0.999  # two different measurements are rarely so close
 _TAKEN_UP = 0.3  # of a correlation, by components that describe a part of it
 _AT_BOUND = 0.995  # of a correlation: 1 to two digits, which is a bound and no measurement
-_EXPLAINED = 1e-6  # share of a variance that is left where gaps explain it
 _FEWEST_TOGETHER = 10.0  # missing cells in the same rows, beyond those that the model expects
-_MOST_JOINED = 24  # columns in the code of a remedy
-_AT_RANDOM = {"missing": "mar"}
+_TWO_PEAKS = -1.4  # excess kurtosis: −1.2 for a uniform law, −1.6 for two peaks 6 deviations apart
+_LEAST_SKEWNESS = 0.2  # below, a fourth moment describes the shape better
+_FEWEST_ROWS = 30  # of an excerpt: with fewer, nothing can be said about columns
+_SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
+_VARIES = 1e-6  # deviations; less is rounding
+NO_TEST = (
+    "joined columns with missing cells, and cells missing at random, are fitted by the likelihood "
+    "alone, and the moments of what is seen do not test it."
+)
 
 
 def collect_findings(
     moments: StandardMoments,
-    parameters: Parameters,
+    p: Parameters,
     test: OverIdentification,
     capacity: int,
     from_rows: bool = False,
-    shown: RowFindings | None = None,
+    checked: CheckedRows | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features."""
-    were_rows_checked, part = shown is not None, moments.testable(parameters)
-    shown = RowFindings([], set(), set(), False) if shown is None else shown
-    coarse = np.isin(moments.columns, [] if part is None else part[0].columns[[*shown.coarse]])
-    findings = [
-        *_about_size(moments, parameters, capacity, from_rows),
-        *component_findings(moments, parameters, np.flatnonzero(coarse).tolist()),
-    ]
+    part = moments.testable(p)
+    findings = [*_about_size(moments, p, capacity, from_rows), *component_findings(moments, p)]
     is_whole = part is not None and part[0] is moments
     if not (is_whole or test.testable):
-        findings.append(found(NOTE, UNTESTED))
+        findings.append(found(NOTE, "untested", reason=NO_TEST))
     if part is None:
         return findings
     moments, p = part
-    influenced = _influenced_feature(moments)
-    outliers = list(_about_outliers(moments, influenced, were_rows_checked))
-    compared = from_rows and shown.of_everywhere
-    heavy = [] if compared else _heavy_tailed(moments, p, influenced)
+    has_rows = checked is not None and bool(len(checked.values))  # no remote rows
     findings += [
         *_about_copies(moments),
-        *shown.findings,
-        *([] if compared else _about_shapes(moments, p, test)),
-        *([found(WARNING, "heavy-tails", moments.columns_of(heavy))] if heavy else []),
-        *outliers,
-        *_about_test(test),
+        *_about_influence(moments, has_rows),
+        *_about_correlations(moments, p, test, from_rows),
     ]
-    # Components that serve one row, or one of the values that repeat, leave the other columns
-    # correlated within them: that is a consequence, not a cause.
-    floored = at_floor(p)[:, sorted(shown.coarse)]
-    if not floored.any() and all(f.severity is not FATAL for f in outliers):
-        explained = {*influenced, *heavy, *shown.explained}
-        findings += _about_correlations(moments, p, test, explained, from_rows)
     if not from_rows:
-        findings += _about_gaps_together(moments, p)
+        findings += [*_about_shapes(moments, p, test), *_about_gaps_together(moments, p)]
+    if checked is not None and len(checked.values) >= _FEWEST_ROWS:
+        findings += [
+            *_about_equal_rows(checked),
+            *_about_order(checked, moments, p),
+            *_about_kinds(checked, moments, p),
+        ]
     return findings
 
 
@@ -107,13 +100,6 @@ def _about_size(
     if moments.n_effective < least:
         n = moments.n_effective
         yield found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least)
-
-
-def weight_findings(uncertainty: Uncertainty, order: Int) -> Iterator[Finding]:
-    """Yield a finding about weights that the rows do not determine; `order` numbers components."""
-    unknown = np.flatnonzero(uncertainty.unknown_weights[order]).tolist()
-    if unknown:
-        yield found(FATAL, "unknown-weights", components=unknown)
 
 
 def find_constants(moments: StandardMoments) -> list[Finding]:
@@ -140,103 +126,51 @@ def find_dropped(moments: StandardMoments, dropped: Spread | None) -> list[Findi
     worst = {moments.part(j).column: j for j in order[::-1].tolist()}  # of a category, one level
     columns = moments.columns_of(order.tolist())
     asides = [f"{apart[worst[c]]:+.2f} deviations" for c in columns]
-    return [found(FATAL, "dropped-differ", columns, remedy=_AT_RANDOM, asides=asides)]
-
-
-def _about_shapes(
-    moments: StandardMoments, p: Parameters, test: OverIdentification
-) -> Iterator[Finding]:
-    """Columns whose powers the test rejects, the worst first."""
-    if moments.powers is None:
-        return
-    rejected = [g.feature for g in test.rejected_groups if g.feature is not None]
-    powers = feature_powers(p, 4)
-    gaps = [moments.powers[k] - p.weights @ powers[3 + k] for k in range(2)]
-    if rejected:
-        words = {j: shape_words(float(gaps[0][j]), float(gaps[1][j])) for j in rejected}
-        has_law = set(p.blocks.with_law.tolist())
-        offers = {j: offer_from_moments(moments, j, has_law) for j in rejected}
-        yield shape_finding(WARNING, moments, words, offers)
-
-
-def _influenced_feature(moments: StandardMoments) -> dict[int, float]:
-    """The feature whose farthest row moves third moments too much, and how far that row is."""
-    low, high = moments.standard_range
-    farthest = np.where(moments.is_number, np.maximum(-low, high), 0.0)
-    # One row's share in a third moment against that moment's noise 1/√N.
-    influence = farthest**3 / np.sqrt(moments.n_effective)
-    j = int(influence.argmax())
-    # Normal rows reach 6 deviations, and then by chance: neither alone is an outlier.
-    return {j: float(farthest[j])} if influence[j] > 10 and farthest[j] > 8 else {}
-
-
-def _about_outliers(
-    moments: StandardMoments, influenced: dict[int, float], were_rows_checked: bool
-) -> Iterator[Finding]:
-    for j, far in influenced.items():
-        n = moments.n_effective
-        fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
-        dominates = far**2 > _SHARE_OF_VARIANCE * n
-        if np.isfinite(fourth):
-            dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
-        if dominates or not were_rows_checked:  # else it is the tail of the column
-            severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
-            share = float(far**3 / np.sqrt(n))
-            yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
-
-
-def _heavy_tailed(moments: StandardMoments, p: Parameters, others: Collection[int]) -> list[int]:
-    """Features with a larger fourth moment than the mixture's, but for `others`."""
-    if moments.powers is None:
-        return []
-    powers = feature_powers(p, 8)
-    fourth, eighth = p.weights @ powers[4], p.weights @ powers[8]
-    excess = np.nan_to_num(moments.powers[1] - fourth)
-    spread = np.maximum(eighth - fourth**2, 0.0)  # rounding may leave less for answers
-    noise = np.sqrt(spread / moments.n_effective)
-    heavy = (excess > _EXCESS_THAT_MATTERS) & (excess > SIGNIFICANT_DEVIATES * noise)
-    return [j for j in np.flatnonzero(heavy).tolist() if j not in others]
-
-
-def _about_test(test: OverIdentification) -> Iterator[Finding]:
-    if test.overdispersed_model:
-        dof = test.degrees_of_freedom
-        yield found(FATAL, "no-power", statistic=test.statistic, degrees_of_freedom=dof)
+    return [found(FATAL, "dropped-differ", columns, asides=asides)]
 
 
 # -- components -----------------------------------------------------------------------------------
 
 
-def component_findings(
-    moments: StandardMoments, p: Parameters, coarse: Collection[int] = ()
-) -> Iterator[Finding]:
-    """Yield findings about the components; `coarse` are features whose values repeat."""
+def component_findings(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
+    """Yield findings about the components."""
     d, rows = moments.n_features, moments.n_effective * p.weights
-    floored = at_floor(p)
-    repeating = np.isin(np.arange(d), list(coarse))
-    shrunk = (floored & ~repeating).sum(axis=1) > 1
     light = rows < LEAST_ROWS_PER_COMPONENT
     needed = max(p.blocks.widest, min(d, _MANY_FEATURES)) + 1
-    spurious = (rows < needed) | (light & shrunk)
+    spurious = (rows < needed) | (light & (_at_floor(p).sum(axis=1) > 1))
     if p.n_components > 1 and spurious.any():
         few = np.flatnonzero(spurious).tolist()
         asides = [f"{rows[i]:.0f} rows" for i in few]
         yield found(FATAL, "spurious-components", components=few, asides=asides, n_features=d)
-    gaps = [law.features[0] for law in moments.laws if law.at_random]
-    if gaps:
-        yield found(NOTE, "missing-at-random", moments.columns_of(gaps))
+    at_random = [law.features[0] for law in moments.laws if law.at_random]
+    if at_random:
+        yield found(NOTE, "missing-at-random", moments.columns_of(at_random))
     yield from _about_dispersion(moments, p)
     if p.n_components > 1:
-        for law, which in zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True):
-            if which.any():
-                columns = moments.columns_of(law.features[:1])
-                yield found(WARNING, "never-seen", columns, count=int(which.sum()))
+        never = zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True)
+        unseen = [law.features[0] for law, which in never if which.any()]
+        if unseen:
+            yield found(WARNING, "never-seen", moments.columns_of(unseen))
+
+
+def weight_findings(uncertainty: Uncertainty, order: Int) -> Iterator[Finding]:
+    """Yield a finding about weights that the rows do not determine; `order` numbers components."""
+    unknown = np.flatnonzero(uncertainty.unknown_weights[order]).tolist()
+    if unknown:
+        yield found(FATAL, "unknown-weights", components=unknown)
+
+
+def _at_floor(p: Parameters) -> NDArray[np.bool_]:
+    """Return which variances of Gaussian features are at the floor, of shape (r, d)."""
+    floored = p.variances <= 1.01 * VARIANCE_FLOOR
+    floored[:, p.blocks.with_law] = False
+    return np.asarray(floored)
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
     """Yield findings about values whose variance within components does not suit their means."""
     values = ((law.features[0], law.family) for law in p.blocks.laws if not law.at_random)
-    counts = {feature: value for feature, value in values if value.singular}
+    counts = {feature: family for feature, family in values if family.singular}
     if not counts or not len(moments.squared):
         return
     powers = feature_powers(p, 4)
@@ -244,61 +178,89 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
     noise = np.sqrt(np.maximum(fourth - second**2, 1e-300) / moments.n_effective)
     excess = moments.squared[0][:, 0] - second
     within = p.weights @ p.variances  # of the counts themselves where none is missing
-    for j, value in counts.items():
-        ratio = 1.0 + excess[j] / within[j]
-        is_clear = abs(excess[j]) > SIGNIFICANT_DEVIATES * noise[j]
-        if is_clear and abs(ratio - 1.0) > DISPERSION_THAT_MATTERS:
-            columns, words = moments.columns_of([j]), value.singular
-            remedy = {"families": {columns[0]: value.wider}} if value.wider and ratio > 1 else {}
+    for is_impossible in (True, False):
+        asides = dict[int, str]()
+        for j, family in counts.items():
+            ratio = 1.0 + excess[j] / within[j]
+            is_clear = abs(excess[j]) > SIGNIFICANT_DEVIATES * noise[j]
+            is_clear &= abs(ratio - 1.0) > DISPERSION_THAT_MATTERS
             # A variance of its own cannot be less than the mean: another family is needed.
-            severity = FATAL if value.free and ratio < 1 else WARNING
-            yield found(severity, "dispersion", columns, (), remedy, ratio=float(ratio), law=words)
+            if is_clear and bool(family.free and ratio < 1) is is_impossible:
+                asides[j] = f"{ratio:.2g} times that of {family.singular}"
+        if asides:
+            columns = [moments.part(j).column for j in asides]
+            severity = FATAL if is_impossible else WARNING
+            yield found(severity, "dispersion", columns, asides=list(asides.values()))
+
+
+# -- columns --------------------------------------------------------------------------------------
+
+
+def _about_shapes(
+    moments: StandardMoments, p: Parameters, test: OverIdentification
+) -> Iterator[Finding]:
+    """Columns whose powers the test rejects, the worst first."""
+    rejected = [g.feature for g in test.rejected_groups if g.feature is not None]
+    if not rejected or moments.powers is None:
+        return
+    powers = feature_powers(p, 4)
+    third, fourth = (moments.powers[k] - p.weights @ powers[3 + k] for k in range(2))
+    words = {moments.part(j).column: shape_words(third[j], fourth[j]) for j in rejected}
+    yield found(WARNING, "column-shape", list(words), asides=list(words.values()))
+
+
+def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
+    """Return the shape of a column in words, by third and fourth moments less the model's.
+
+    >>> shape_words(2.0, 6.0), shape_words(0.0, -1.2), shape_words(0.1, 6.0)
+    ('skewed to the right', 'flat', 'heavy-tailed')
+    """
+    # s² against k: 4 and 6 for an exponential column, 0 and 6 for Student's t with 5 degrees.
+    if abs(skewness_gap) > _LEAST_SKEWNESS and skewness_gap**2 > abs(kurtosis_gap) / 6:
+        return "skewed to the right" if skewness_gap > 0 else "skewed to the left"
+    if kurtosis_gap > 0:
+        return "heavy-tailed"
+    return "two peaks" if kurtosis_gap < _TWO_PEAKS else "flat"
+
+
+def _about_influence(moments: StandardMoments, has_rows: bool) -> Iterator[Finding]:
+    """The feature whose farthest row moves third moments too much."""
+    low, high = moments.standard_range
+    farthest = np.where(moments.is_number, np.maximum(-low, high), 0.0)
+    # One row's share in a third moment against that moment's noise 1/√N.
+    n = moments.n_effective
+    influence = farthest**3 / np.sqrt(n)
+    j = int(influence.argmax())
+    far = float(farthest[j])
+    # Normal rows reach 6 deviations, and then by chance: neither alone is an outlier.
+    if not (influence[j] > 10 and far > 8):
+        return
+    fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
+    dominates = far**2 > _SHARE_OF_VARIANCE * n
+    if np.isfinite(fourth):
+        dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
+    if dominates or not has_rows:  # else it is the tail of the column
+        severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
+        share = float(influence[j])
+        yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
 
 
 # -- pairs of columns -----------------------------------------------------------------------------
 
 
-def copies_of(moments: StandardMoments) -> list[Pair]:
-    """Pairs of features that are copies of each other."""
-    if moments.order < 2:
-        return []
-    pairs = index_sets(moments.n_features, 2)
-    alike = np.abs(moments.orders[2]) > COPY_CORRELATION
-    copies = [(int(j), int(k)) for j, k in pairs[one_a_block(pairs, moments.alone) & alike]]
-    covariance = moments.total_covariance if copies else np.empty(0)
-    return [
-        pair
-        for pair in copies
-        if all(_is_whole_column(moments, j) for j in pair)
-        and abs(_correlation_where_seen(moments, covariance, pair)) > COPY_CORRELATION
-    ]
-
-
-def _is_whole_column(moments: StandardMoments, feature: int) -> bool:
-    """Whether a feature is all of a column but its gaps, and not one of several levels."""
-    own = moments.part(feature)
-    levels = [p for p in moments.parts if p.column == own.column and p.level is not None]
-    return not own.is_seen and len(levels) < 2
-
-
-def _correlation_where_seen(moments: StandardMoments, covariance: Float, pair: Pair) -> float:
-    """Correlation of two features given whether their cells are seen; NaN where it is unknown."""
-    columns = {moments.part(j).column for j in pair}
-    parts = ((s, moments.part(s)) for s in range(moments.n_features) if moments.parts)
-    seen = [s for s, p in parts if p.is_seen and p.column in columns and s not in pair]
-    both, given = covariance[np.ix_(pair, pair)], covariance[np.ix_(seen, pair)]
-    left = both - given.T @ np.linalg.pinv(covariance[np.ix_(seen, seen)]) @ given
-    if not (np.diagonal(left) > _EXPLAINED * np.diagonal(both)).all():
-        return np.nan
-    return float(left[0, 1] / np.sqrt(left[0, 0] * left[1, 1]))
-
-
 def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
-    """Columns that hold the same values."""
-    if values := copies_of(moments):
-        columns = moments.columns_of(j for pair in values for j in pair)
-        pairs = [[*(moments.column_name(j) for j in pair), None] for pair in values]
-        yield found(WARNING, "duplicate-columns", columns, pairs=pairs)
+    """Columns that hold the same values; not levels, nor columns with missing cells."""
+    if moments.order < 2:
+        return
+    pairs = index_sets(moments.n_features, 2)
+    alike = np.abs(moments.orders[2]) > _COPY_CORRELATION
+    has_missing = [j for law in moments.laws if law.has_missing for j in law.features]
+    several = [j for law in moments.laws if len(law.features) > 1 for j in law.features]
+    alike &= one_a_block(pairs, moments.alone)
+    alike &= ~np.isin(pairs, [*has_missing, *several]).any(axis=1)
+    copies = [(int(j), int(k)) for j, k in pairs[alike]]
+    if copies:
+        yield _about_pairs(WARNING, "duplicate-columns", moments, dict.fromkeys(copies))
 
 
 def _about_gaps_together(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
@@ -310,82 +272,103 @@ def _about_gaps_together(moments: StandardMoments, p: Parameters) -> Iterator[Fi
         if moments.n_effective * within * moments.scale[j] * moments.scale[k] > _FEWEST_TOGETHER:
             pairs[j, k] = None
     if pairs:
-        found_pairs = _about_pairs("shared-gaps", moments, pairs, _AT_RANDOM)
-        yield replace(found_pairs, severity=FATAL)
+        yield _about_pairs(FATAL, "shared-gaps", moments, pairs)
 
 
 def _about_correlations(
-    moments: StandardMoments,
-    p: Parameters,
-    test: OverIdentification,
-    explained: Collection[int],
-    from_rows: bool,
+    moments: StandardMoments, p: Parameters, test: OverIdentification, from_rows: bool
 ) -> Iterator[Finding]:
-    """Pairs of columns that the test finds correlated, and the blocks that join them."""
+    """Pairs of columns that the test finds correlated within components."""
     if not test.testable or test.p_value >= LEAST_P_VALUE:
         return
-    strong = _correlated(moments, p, test, explained)
-    others = set(p.blocks.with_law.tolist())
-    joinable = {pair: value for pair, value in strong.items() if not set(pair) & others}
-    if joinable:
-        blocks = p.blocks.joined_by(joinable)
-        remedy = {"blocks": _joined(moments, blocks)}
-        yield _about_pairs("correlated-columns", moments, joinable, remedy)
-    rest = {pair: value for pair, value in strong.items() if pair not in joinable}
-    gaps = {pair: x for pair, x in rest.items() if any(moments.part(j).is_seen for j in pair)}
-    rest = {pair: value for pair, value in rest.items() if pair not in gaps}
-    if rest:
-        yield _about_pairs("correlated-columns", moments, rest, {})
-    # The rows themselves are tested in `missing_dependence`.
-    if gaps and not from_rows:
-        yield _about_pairs("shared-gaps", moments, gaps, _AT_RANDOM)
-
-
-def _correlated(
-    moments: StandardMoments, p: Parameters, test: OverIdentification, explained: Collection[int]
-) -> dict[Pair, float | None]:
-    """Yield pairs that are correlated within components, and the correlation where it is known.
-
-    The estimate of the test is printed where it has the sign of the residual second moment and is
-    somewhat larger, since the fit explains a part. Else the residual is printed. The estimate alone
-    counts where correlations of different signs cancel.
-    """
     within = moments.total_covariance - (p.weights * (p.means - p.weights @ p.means).T) @ p.means
-    np.fill_diagonal(within, p.weights @ p.variances)
+    deviations = np.sqrt(np.maximum(p.weights @ p.variances, 1e-300))
     places = {column: j for j, column in enumerate(moments.columns.tolist())}
-    block, correlated = p.blocks.block_of, {}
+    columns, gaps = dict[Pair, float | None](), dict[Pair, float | None]()
     for c in test.correlations:
-        pair = places[c.first], places[c.second]
-        if block[pair[0]] == block[pair[1]] or set(pair) & set(explained):
+        j, k = pair = places[c.first], places[c.second]
+        # What components leave of the correlation; they describe a part of it.
+        left = float(within[j, k] / (deviations[j] * deviations[k]))
+        if not abs(c.deviates) > SIGNIFICANT_DEVIATES:
             continue
-        pooled = _correlation_where_seen(moments, within, pair)
-        is_known = CORRELATION_THAT_MATTERS < abs(pooled) < _AT_BOUND
-        is_estimated = CORRELATION_THAT_MATTERS < abs(c.value) < _AT_BOUND
-        is_estimated &= not any(moments.part(j).is_seen for j in pair)  # gaps depend on gaps
-        if abs(c.deviates) > SIGNIFICANT_DEVIATES and (is_known or is_estimated):
-            is_near = 0.0 <= (c.value - pooled) * np.sign(pooled) < _TAKEN_UP
-            value = c.value if is_estimated and is_near else pooled
-            correlated[pair] = float(value) if is_known else None
-    return correlated
+        if any(moments.part(i).is_seen for i in pair):
+            gaps[pair] = None
+        elif CORRELATION_THAT_MATTERS < abs(left) < _AT_BOUND:
+            is_near = abs(c.value) < _AT_BOUND and 0 <= (c.value - left) * np.sign(left) < _TAKEN_UP
+            columns[pair] = c.value if is_near else left
+        elif CORRELATION_THAT_MATTERS < abs(c.value) < _AT_BOUND:
+            columns[pair] = None  # of different signs
+    if columns:
+        yield _about_pairs(WARNING, "correlated-columns", moments, columns)
+    if gaps and not from_rows:  # the rows themselves are tested in `missing_dependence`
+        yield _about_pairs(WARNING, "shared-gaps", moments, gaps)
 
 
 def _about_pairs(
-    kind: str,
-    moments: StandardMoments,
-    pairs: dict[Pair, float | None],
-    remedy: dict[str, Any],
+    severity: Severity, kind: str, moments: StandardMoments, pairs: dict[Pair, float | None]
 ) -> Finding:
     columns = moments.columns_of(j for pair in pairs for j in pair)
-    listed = [
-        [moments.part(j).words, moments.part(k).words, value] for (j, k), value in pairs.items()
-    ]
-    return found(WARNING, kind, columns, remedy=remedy, pairs=listed)
+    named = moments.column_name if kind == "duplicate-columns" else lambda j: moments.part(j).words
+    words = [[*map(named, pair), value] for pair, value in pairs.items()]
+    return found(severity, kind, columns, pairs=words)
 
 
-def _joined(moments: StandardMoments, blocks: Blocks) -> str | list[list[str | int]]:
-    """Return the keywords of `fit` that join columns in these blocks."""
-    sizes = [len(block) for block in blocks.joined]
-    # Pairs that link most of the columns are those of a fit that is wrong as a whole.
-    if sum(sizes) > _MOST_JOINED or max(sizes) > max(3, blocks.n_features // 2):
-        return "auto"
-    return [moments.columns_of(block) for block in blocks.joined]
+# -- rows -----------------------------------------------------------------------------------------
+
+
+def _about_equal_rows(checked: CheckedRows) -> Iterator[Finding]:
+    if copies := checked.n_duplicates:
+        yield found(WARNING, "duplicate-rows", copies=copies, compared=len(checked.values))
+
+
+def _about_order(
+    checked: CheckedRows, moments: StandardMoments, p: Parameters
+) -> Iterator[Finding]:
+    """Columns whose neighboring rows are alike, or differ, within components."""
+    z, worst = standardized(checked, moments), dict[str | int, float]()
+    neighbors = np.diff(checked.places) == 1
+    neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
+    if neighbors.sum() < _FEWEST_ROWS:
+        return
+    labels, r = joint_of(z, p).argmax(axis=0), p.n_components
+    n_rows = np.maximum(np.bincount(labels, minlength=r), 1)
+    for j, column in enumerate(z.T):
+        # A few far rows say nothing about the order.
+        units = np.sqrt(p.variances[:, j])
+        residuals = np.clip((column - p.means[labels, j]) / units[labels], -3.0, 3.0)
+        # Means of the rows, which differ from the fitted ones: of a level that all rows of a
+        # component have, the probability is below 1.
+        residuals -= (np.bincount(labels, residuals, minlength=r) / n_rows)[labels]
+        first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+        is_sorted = checked.columns[int(moments.columns[j])].is_sorted
+        if is_sorted or min(first.std(), second.std()) < _VARIES:
+            continue
+        first, second = first - first.mean(), second - second.mean()
+        products = first * second
+        value = float(products.sum() / (np.linalg.norm(first) * np.linalg.norm(second)))
+        deviates = float(products.sum() / max(np.linalg.norm(products), 1e-300))
+        if abs(value) > _SERIAL_CORRELATION and abs(deviates) > SIGNIFICANT_DEVIATES:
+            name = moments.part(j).column
+            worst[name] = max(value, worst.get(name, 0.0), key=abs)
+    for sign, words in ((1, "are alike"), (-1, "differ more than by chance")):
+        columns = sorted((x for x in worst if sign * worst[x] > 0), key=lambda x: -abs(worst[x]))
+        if columns:
+            asides = [f"{worst[x]:.2f}" for x in columns]
+            yield found(WARNING, "ordered-rows", columns, words=words, asides=asides)
+
+
+def _about_kinds(
+    checked: CheckedRows, moments: StandardMoments, p: Parameters
+) -> Iterator[Finding]:
+    """Columns taken as numbers that number the rows, or repeat their values."""
+    repeated = dict[str | int, str]()
+    for j in np.setdiff1d(np.arange(moments.n_features), p.blocks.with_law).tolist():
+        column, facts = moments.part(j).column, checked.columns[int(moments.columns[j])]
+        if facts.kind is ColumnKind.ROW_NUMBER:
+            yield found(FATAL, "row-number", [column])
+        elif facts.kind is ColumnKind.FEW_VALUES:
+            repeated[column] = f"{facts.n_values} values"
+        elif facts.kind is ColumnKind.REPEATED_VALUE:
+            repeated[column] = f"{facts.top_value:.6g} in {percent(facts.top_share)} of the rows"
+    if repeated:
+        yield found(WARNING, "discrete-column", list(repeated), asides=list(repeated.values()))

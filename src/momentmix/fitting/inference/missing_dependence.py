@@ -48,7 +48,6 @@ _RIDGE = 1e-9  # of the scores' mean variance: those of the weights are dependen
 _STEPS = 100  # of EM for the shares of other components, which have no other parameters
 _SEED = 41
 _MOST_TESTS = 2000  # of pairs, those of the largest effects: 80 MB for 5,000 rows
-_AT_RANDOM = {"missing": "mar"}
 
 
 def about_missing(
@@ -77,7 +76,7 @@ def about_missing(
     if p.n_components > 1:
         only_missing = np.flatnonzero(_differ_in_missing_alone(p, features, weights)).tolist()
         if only_missing:
-            yield found(FATAL, "missing-groups", components=only_missing, remedy=_AT_RANDOM)
+            yield found(FATAL, "missing-groups", components=only_missing)
 
 
 def _about_dependence(
@@ -99,7 +98,7 @@ def _about_dependence(
             words = moments.part(k).words, moments.part(j).words
             named.setdefault(words, [*words, -value if k not in of.observed else value])
         columns = moments.columns_of(of.pairs[chosen].ravel().tolist())
-        yield found(FATAL, "shared-gaps", columns, remedy=_AT_RANDOM, pairs=list(named.values()))
+        yield found(FATAL, "shared-gaps", columns, pairs=list(named.values()))
     shapes = np.flatnonzero(is_skewed & (np.abs(skewness) > _SKEWNESS_THAT_MATTERS))
     if shapes.size:
         columns = moments.columns_of(of.numbers[place].features[0] for place in shapes)

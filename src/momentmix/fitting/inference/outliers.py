@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,13 +69,18 @@ class Outliers:
         """Return one finding if there are outliers, which a background may take."""
         if not self.n_found:
             return []
-        severity = WARNING if are_taken and self.places.size else FATAL
-        remedy = None if are_taken or not self.places.size else {"background": "auto"}
+        is_taken = are_taken and self.places.size
+        severity, where = WARNING if is_taken else FATAL, "in no group"
+        if not is_taken:
+            where = "part of the fit, which they may spoil"
+            if not self.places.size:
+                where = "too many for a background"
         columns = [moments.part(j).column for j in self.columns.tolist()]
         rows = list(zip(self.places.tolist(), self.values.tolist(), columns, strict=True))
         names = list(dict.fromkeys(columns))
-        numbers: dict[str, Any] = {"n_rows": self.n_found, "outliers": rows}
-        return [found(severity, "outlier-rows", names, remedy=remedy, **numbers)]
+        return [
+            found(severity, "outlier-rows", names, n_rows=self.n_found, outliers=rows, where=where)
+        ]
 
 
 NONE = Outliers(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0), 0)

@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from scipy.special import gammainc, gammaincc
+from scipy.special import gammaincc
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
@@ -158,15 +158,6 @@ class OverIdentification:
         n = len(self.groups)
         corrected = f", the least of {n} tests, corrected for their number" if n > 1 else ""
         return f"{p_value_text(self.p_value)} ({law}{corrected})"
-
-    @property
-    def overdispersed_model(self) -> bool:
-        """Whether the moments agree too well: the model allows for far more noise than there is."""
-        return (
-            self.testable
-            and not self.bootstrapped
-            and float(gammainc(self.degrees_of_freedom / 2, self.statistic / 2)) < 1e-6
-        )
 
     @property
     def testable(self) -> bool:

@@ -57,7 +57,6 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
     p_value_text,
 )
-from momentmix.fitting.inference.row_findings import row_findings
 from momentmix.fitting.inference.uncertainty import (
     Uncertainty,
     uncertainty_after_em,
@@ -229,16 +228,12 @@ def certify(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif parameters.n_components > 1:
             loss = predicted_loss(parameters, uncertainty, context.rng, usable)
-        p, after_rows, shown = parameters, usable is None, None
-        tested = moments.testable(p)
-        has_values = context.checked is not None and len(context.checked.values)  # no remote rows
-        if context.checked is not None and has_values and tested is not None:
-            shown = row_findings(context.checked, *tested, after_rows)
+        p, after_rows = parameters, usable is None
         test = begun()  # which other threads may have worked on meanwhile
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
-        findings = collect_findings(moments, ordered, test, capacity, after_rows, shown)
+        findings = collect_findings(moments, ordered, test, capacity, after_rows, context.checked)
         if not _has_few_rows(moments, parameters):
             findings += weight_findings(uncertainty, order)
         found_again, description = np.zeros(0), described_by_effect(test)
@@ -248,6 +243,9 @@ def certify(
                 places = sorted(int(np.flatnonzero(order == i)[0]) for i in again.cut)
                 findings.append(found(FATAL, "cut", components=places))
             description = describe(again.unseen, moments, test.is_rejected)
+            if description.misfits:
+                apart = [f"distance {description.columns[x]:.2f}" for x in description.misfits]
+                findings.append(found(FATAL, "column-shape", description.misfits, asides=apart))
         return Certificate(
             test, loss, findings, p.n_components, support, after_rows, found_again,
             separation_of(ordered), description,

@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.findings.finding import NOTE, found
-from momentmix.findings.fit_sentences import UNTESTED
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass, Sample, information_rows
 from momentmix.fitting.em.passes import climb
@@ -36,7 +35,11 @@ from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe
-from momentmix.fitting.inference.findings import component_findings, weight_findings
+from momentmix.fitting.inference.findings import (
+    NO_TEST,
+    component_findings,
+    weight_findings,
+)
 from momentmix.fitting.inference.over_identification import UNTESTABLE
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.inference.whitening import gaps_together
@@ -153,7 +156,7 @@ def fit_patterns(
                 loss = predicted_loss(p, uncertainty, rng, joint_of=lambda z: layout.rows(z).joint)
             again = halves.compare(p)
             findings = [
-                found(NOTE, UNTESTED),
+                found(NOTE, "untested", reason=NO_TEST),
                 *component_findings(moments, p),
                 *weight_findings(uncertainty, np.arange(r)),
             ]

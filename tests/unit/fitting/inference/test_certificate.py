@@ -48,12 +48,16 @@ def support(supported):
         ({"test": outcome(1e-9, 1e-4)}, "passed", None),  # a negligible effect
         ({"loss": NAN}, "passed", None),
         ({"support": support(True)}, "passed", None),
-        ({"test": UNTESTABLE, "r": 1}, "untested", "nothing to test"),
-        ({"test": UNTESTABLE}, "untested", "nothing to test"),
+        ({"test": UNTESTABLE, "r": 1}, "untested", "no test: there are no more moment"),
+        ({"test": UNTESTABLE}, "untested", "no test: there are no more moment"),
         ({"test": UNTESTABLE, "findings": [WARNING]}, "untested", "more moment conditions than"),
         ({"support": support(None)}, "untested", "words on support"),
         ({"findings": [FATAL]}, "not passed", "holds one value only"),
-        ({"test": outcome(1e-9, 0.1)}, "not passed", "do not fit: corrected p-value 1e-09"),
+        (
+            {"test": outcome(1e-9, 0.1)},
+            "not passed",
+            "do not fit (all together)",
+        ),
         ({"loss": 0.02}, "not passed", "too imprecise"),
         ({"support": support(False)}, "not passed", "not supported: words on support"),
         ({"test": UNTESTABLE, "findings": [FATAL]}, "not passed", "holds one value only"),
@@ -78,8 +82,8 @@ def test_each_verdict(given, verdict, words):
 def test_what_could_not_be_tested_is_said_beside_the_reasons():
     c = certificate(UNTESTABLE, loss=0.02, support=support(None))
     assert len(c.untested) == 2
-    assert "  - [untested] nothing to test" in str(c)
-    assert "  - [untested] words on support" in str(c)
+    assert "  - [untested] no test: there are" in str(c)
+    assert "  - [untested] no test: words on support" in str(c)
     assert "over-identification  nothing to test" in str(c)
 
 
@@ -358,7 +362,7 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 6, "fit has version 6; this momentmix reads version 8"),
+        (("version",), 6, "fit has version 6; this momentmix reads version 9"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):
@@ -405,7 +409,7 @@ def test_three_components_of_one_column_cannot_be_tested():
     c = mm.fit(one_column(3), 3, random_state=0).certificate
     assert c.verdict == "useful"  # they are 20 deviations apart: other rows give them again
     assert c.reasons == []
-    assert "nothing to test" in c.untested[0]
+    assert "no test: there are no more moment" in c.untested[0]
     lost = replace(c, reproducibility=np.array([1.0, 1.0, 0.7]))
     assert lost.verdict == "not passed"
     assert "group 2 is found again in 70 %" in lost.reasons[0]
@@ -413,8 +417,7 @@ def test_three_components_of_one_column_cannot_be_tested():
 
 
 def test_findings_come_back_from_a_file_as_data(tmp_path):
-    remedy = {"families": {0: "log"}, "missing": "drop"}
-    shape = found(Severity.FATAL, "column-shape", [0], [1], remedy, asides=["flat"])
+    shape = found(Severity.FATAL, "column-shape", [0], [1], asides=["flat"])
     result = result_with(certificate(findings=[shape, WARNING]))
     result.save(tmp_path / "model.json")
     findings = load_fit(tmp_path / "model.json")[1].certificate.findings
