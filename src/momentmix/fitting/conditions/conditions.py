@@ -143,10 +143,7 @@ class Conditions:
 
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
-        if not parameters.blocks.is_diagonal:
-            return self.by_block(parameters.blocks).model(parameters)
-        powers = gaussian_powers(parameters, self.highest_exponent)
-        return np.asarray(self.products(powers) @ parameters.weights)
+        return self.by_block(parameters.blocks).model(parameters)
 
     def features_of_means(self, means: Float) -> Float:
         """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
@@ -158,11 +155,7 @@ class Conditions:
 
     def row_variances(self, parameters: Parameters) -> Float:
         """Variance of one row's product under the mixture, in closed form; (n,)."""
-        if parameters.blocks.is_diagonal:
-            powers = gaussian_powers(parameters, 2 * self.highest_exponent)
-            raw = self.products(powers[::2]) @ parameters.weights
-        else:
-            raw = self.by_block(parameters.blocks, 2).model(parameters)
+        raw = self.by_block(parameters.blocks, 2).model(parameters)
         # Rounding errors of the difference are about 1e-16·raw: it must stay clear of zero.
         return np.asarray(
             np.maximum(raw - self.model(parameters) ** 2, 1e-12 * (1.0 + np.abs(raw)))

@@ -36,7 +36,6 @@ from momentmix._typing import Float
 from momentmix.families.distribution import Distribution
 from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.derivative import (
-    DenseDerivative,
     Derivative,
     by_feature,
     derivative,
@@ -58,7 +57,7 @@ from momentmix.mixture.prior import VariancePrior
 from momentmix.parallel import all_threads, map_in_order
 from momentmix.wording import short_repr
 
-AnyDerivative = Derivative | DenseDerivative
+AnyDerivative = Derivative
 
 _DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
 _AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
@@ -141,12 +140,12 @@ def uncertainty_of_moment_fit(
 ) -> Uncertainty:
     """Sandwich covariance of a moment fit, bounds disregarded."""
     rows, _ = gaussian.sample(parameters.normalized(), _DRAWS, rng)
-    slope = derivative(conditions, parameters, noise**2)
+    slope = derivative(conditions, parameters, noise**2).table
 
     def influence_of(part: slice) -> Float:
         products = conditions.products(point_powers(rows[part], conditions.highest_exponent))
         products[0] = 0.0  # the sum of the weights is known
-        return slope.transposed_times(products)
+        return np.asarray(slope.T @ products)
 
     parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
     influence = np.empty((parameters.n_places, _DRAWS), order="F")
@@ -154,7 +153,7 @@ def uncertainty_of_moment_fit(
         influence[:, part] = values
     model = conditions.model(parameters)
     model[0] = 0.0
-    influence -= slope.transposed_times(model)[:, None]
+    influence -= (slope.T @ model)[:, None]
     with all_threads(len(influence)):
         root = curvature_root(derivative(conditions, parameters, noise))
         influence /= root.scale[:, None]

@@ -91,7 +91,7 @@ class Whitening:
     @lazy_property
     def table(self) -> Float:
         """Whitened derivatives at the parameters, by feature, of shape (n, n_places)."""
-        return self.whiten(derivative(self._conditions, self._parameters).table())
+        return self.whiten(derivative(self._conditions, self._parameters).table)
 
     @lazy_property
     def _slopes(self) -> Float:

@@ -436,7 +436,7 @@ class _Others:
         if self._count < _MANY:
             return efficient_step(conditions, p, bounds, whitening)[:2]
         residual = whitening.whiten(conditions.values - conditions.model(p))
-        own = whitening.whiten(derivative(conditions, p[self._count :]).table())
+        own = whitening.whiten(derivative(conditions, p[self._count :]).table)
         fresh = _with_sum(own.reshape(conditions.size, -1, p.n_components - self._count))
         error, cost = np.append(residual, 0.0), float(residual @ residual)
         shared, along = self._basis.T @ fresh, self._basis.T @ error

@@ -135,7 +135,7 @@ def efficient_step(
     lower, upper = bounds.lower[order], bounds.upper[order]
     residual = whitening.whiten(conditions.values - conditions.model(current))
     if linear is None:
-        linear = Linear.of(whitening.whiten(derivative(conditions, current).table()), r)
+        linear = Linear.of(whitening.whiten(derivative(conditions, current).table), r)
     cost = float(residual @ residual)
     theta = np.clip(current.flat()[order], lower, upper)
     gradient = linear.slopes.T @ residual

@@ -118,11 +118,11 @@ def polish(
     n_steps, n_slow, at_rest = 0, 0, False
     decrease = 10.0  # of the damping after a good step
     while n_steps < stopping.max_steps and n_slow < 3 and not at_rest:
-        slope = derivative(conditions, current, noise)
-        gradient = slope.transposed_times(residual, with_variances)
+        slope = derivative(conditions, current, noise, with_variances)
+        gradient = slope.table.T @ residual
         x, low, high = theta[:moving], lower[:moving], upper[:moving]
         free = ~(((x <= low) & (gradient < 0)) | ((x >= high) & (gradient > 0)))
-        normal = slope.normal_matrix(with_variances)
+        normal = slope.normal_matrix()
         diagonal = np.diagonal(normal).copy()
         diagonal += 1e-12 * diagonal.max()  # a parameter that no condition names is damped too
         first_damping = damping

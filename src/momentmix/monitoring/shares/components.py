@@ -113,7 +113,7 @@ class FixedComponents:
         if factor is None:
             return cls(conditions, p, moments_of(conditions, p), within)
         even = replace(p, weights=np.ones(r))  # slopes are times the weights
-        table = derivative(conditions, even).table()[:, r:]
+        table = derivative(conditions, even).table[:, r:]
         # Parameters ordered by feature: component c holds every r-th place behind the weights.
         ordered = factor[by_feature(p)][r:]
         errors = np.array([table[:, c::r] @ ordered[c::r] for c in range(r)])

@@ -8,6 +8,7 @@ import pytest
 from block_laws import block_law, blocks_of, exact_block_moments, standardized
 from numpy.polynomial.hermite_e import hermegauss
 
+from momentmix.fitting.conditions import derivative as module
 from momentmix.fitting.conditions import monomial_covariance
 from momentmix.fitting.conditions.block_moments import BlockMonomials
 from momentmix.fitting.conditions.conditions import build_conditions, point_powers
@@ -64,7 +65,7 @@ def test_without_covariances_blocks_change_nothing(case):
 def test_derivative_is_that_of_finite_differences(case):
     p, conditions = case
     table = np.empty((conditions.size, p.n_free + 1))
-    table[:, by_feature(p)] = derivative(conditions, p).table()
+    table[:, by_feature(p)] = derivative(conditions, p).table
     step = 1e-5
     for place, found in enumerate(table.T):
         change = step * (np.arange(p.n_free + 1) == place)
@@ -76,17 +77,17 @@ def test_derivative_is_that_of_finite_differences(case):
         assert found == pytest.approx(expected, abs=1e-7 * max(1.0, np.abs(expected).max()))
 
 
-def test_parts_of_the_derivative(case):
+@pytest.mark.parametrize("most", [1, 1000])
+def test_parts_of_the_derivative(case, most, monkeypatch):
     p, conditions = case
-    rng = np.random.default_rng(0)
-    noise, columns = rng.uniform(0.5, 2.0, conditions.size), rng.normal(size=(conditions.size, 2))
-    slope = derivative(conditions, p, noise)
-    table = derivative(conditions, p).table() / noise[:, None]
+    monkeypatch.setattr(module, "_MANY_GROUPS", most)  # both ways to multiply
+    noise = np.random.default_rng(0).uniform(0.5, 2.0, conditions.size)
+    table = derivative(conditions, p).table / noise[:, None]
     n_means = p.weights.size + p.means.size
-    assert slope.table() == pytest.approx(table)
-    for own, with_variances in ((table, True), (table[:, :n_means], False)):
-        assert slope.normal_matrix(with_variances) == pytest.approx(own.T @ own)
-        assert slope.transposed_times(columns, with_variances) == pytest.approx(own.T @ columns)
+    for own, with_spread in ((table, True), (table[:, :n_means], False)):
+        slope = derivative(conditions, p, noise, with_spread)
+        assert slope.table == pytest.approx(own)
+        assert slope.normal_matrix() == pytest.approx(own.T @ own)
 
 
 def test_covariance_of_conditions_is_that_of_rows(case):

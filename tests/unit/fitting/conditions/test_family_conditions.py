@@ -68,7 +68,7 @@ def test_covariance_is_that_of_many_rows(case):
 
 def test_derivative_is_that_of_the_model(case):
     p, conditions, _ = case
-    table = derivative(conditions, p).table()
+    table = derivative(conditions, p).table
     order, flat, step = by_feature(p), p.flat(), 1e-6
     dependent = set(dependent_places(p).tolist())
     for column, place in enumerate(order.tolist()):

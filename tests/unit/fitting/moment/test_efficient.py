@@ -102,7 +102,7 @@ def test_bounds_are_kept(case):
 
 def test_the_covariance_is_that_of_efficient_weights(case):
     """(Dᵀ C⁻¹ D)⁻¹ / N along changes that keep the sum of the weights."""
-    slopes = derivative(case.conditions, case.truth).table()
+    slopes = derivative(case.conditions, case.truth).table
     covariance = monomial_covariance(case.conditions, case.truth)
     r = case.truth.n_components
     free = block_diag(helmert(r).T, np.eye(slopes.shape[1] - r))
