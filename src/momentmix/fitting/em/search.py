@@ -1,7 +1,7 @@
 """The search for a start of the full passes: candidates compete by likelihood on a sample.
 
-Short EM runs from k-means++ seeds and from random responsibilities, the moment answer, and the pool
-of all their components are candidates; the best goes on. With many rows, candidates are made on a
+Short EM runs from k-means++ seeds and from random responsibilities, and the pool of all their
+components are candidates; the best goes on. With many rows, candidates are made on a
 sample and judged on other rows; with few, on all rows, and compared on the same rows (every
 candidate has the same number of parameters). The prior of the variances takes part in all of it:
 ranked by likelihood alone, many starts find components of a few rows that happen to be close.
@@ -9,7 +9,6 @@ ranked by likelihood alone, many starts find components of a few rows that happe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -52,8 +51,6 @@ class StartKind(Enum):
     SEEDED = "k-means++ start {}"
     RANDOM = "random start {}"
     POOL = "pool of {} starts"
-    MOMENTS = "moments"
-    MOMENTS_BEFORE_EM = "moments, before EM"
     CLOSED_FORM = "closed form"
     JOINED = "joined columns"
     GIVEN = "given start"
@@ -88,13 +85,11 @@ def ranked_candidates(
     sample: Sample,
     n_components: int,
     context: FitContext,
-    moment_answer: Callable[[], Parameters | None] | None = None,
     known: Parameters | None = None,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first; a mixture that is `known` competes.
 
-    Where a third of the starts, of both kinds, end at the best, the pool is left out. The moment
-    answer is called for after the starts: it may be under way beside them.
+    Where a third of the starts, of both kinds, end at the best, the pool is left out.
     """
     search = _Search(sample, n_components, context)
     if known is not None:
@@ -110,8 +105,6 @@ def ranked_candidates(
             search.add_starts(_STARTS)
             if n_more > 0 and not search.finds_agree(search.compared_runs()):
                 search.add_starts(n_more)
-        if moment_answer is not None:
-            search.moment_answer = moment_answer()
         search.compete()
     return search.judged()
 
@@ -149,7 +142,6 @@ class _Search:
         self.sample, self.context, self.n_components = sample, context, n_components
         n = sample.features.shape[1]
         self.prior = context.prior(sample.moments, sample.blocks, n, n_components)
-        self.moment_answer: Parameters | None = None
         self.has_few_rows = n < FEW_ROWS
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
@@ -172,7 +164,7 @@ class _Search:
             self.runs.update({StartOrigin(kind, first + k): batch[k] for k in range(n_starts)})
 
     def compete(self) -> None:
-        """EM on the sample from the best runs, the pool and the moments."""
+        """EM on the sample from the best runs and the pool."""
         features, r = self.sample.features, self.n_components
         runs = self.compared_runs()
         is_clear = self.finds_agree(runs)
@@ -180,16 +172,12 @@ class _Search:
         new = {run.origin: run.parameters for run in runs[:n_best]}
         if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
-            parts = [run.parameters for run in pooled]
-            if self.moment_answer is not None:
-                parts.append(self.moment_answer)
-            pool = merge_copies(Parameters.concatenate(parts).normalized())
+            parts = Parameters.concatenate([run.parameters for run in pooled])
+            pool = merge_copies(parts.normalized())
             # All densities of a large pool are in memory at once: it sees fewer rows.
             thinned = self.short[:, : max(2000, _POOL_DENSITIES // pool.n_components)]
             pool_origin = StartOrigin(StartKind.POOL, len(self.runs))
             new[pool_origin] = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
-        if self.moment_answer is not None:
-            new[StartOrigin(StartKind.MOMENTS)] = self.moment_answer
         settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
 
@@ -208,11 +196,7 @@ class _Search:
 
     def judged(self) -> list[Candidate]:
         """All candidates, best first on the judging rows."""
-        options = dict(self.candidates)
-        if self.moment_answer is not None and not self.sample.is_all:
-            # Moments of all rows may know more than EM on a sample: the bare answer competes too.
-            options[StartOrigin(StartKind.MOMENTS_BEFORE_EM)] = self.moment_answer
-        return _best_first(options, self.sample.judges, self.prior)
+        return _best_first(self.candidates, self.sample.judges, self.prior)
 
     def converge(self, options: list[Parameters]) -> Parameters:
         """EM on the sample, of all options at once."""

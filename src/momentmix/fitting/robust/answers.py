@@ -17,7 +17,6 @@ mixture, and the accuracies of that mixture and of mixtures drawn from its covar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from math import inf, log, nan
@@ -26,7 +25,6 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import robust_rank
-from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
@@ -35,7 +33,6 @@ from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.em.search import (
-    FEW_ROWS,
     Candidate,
     StartKind,
     StartOrigin,
@@ -64,7 +61,7 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_by_column,
 )
 from momentmix.fitting.inference.whitening import gaps_together
-from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
+from momentmix.fitting.moment.moment_fit import MomentFit, one_component
 from momentmix.fitting.outcome import Rest, StandardFit
 from momentmix.fitting.robust.halves import Again, Halves
 from momentmix.mixture.blocks import Blocks
@@ -96,8 +93,7 @@ def answer_from_rows(
     candidates = list(found) or find_candidates(sample, n_components, context)
     best, moments = candidates[0], sample.moments
     with context.clock.stage("passes"):
-        is_before_em = best.origin == StartOrigin(StartKind.MOMENTS_BEFORE_EM)
-        done = full_passes(sample, best.parameters, context, is_before_em)
+        done = full_passes(sample, best.parameters, context)
     p = done.parameters[context.order_of(done.parameters)]  # before anything is drawn from it
     features, counts = information_rows(sample, p.flat().size, context.rng)
     weights: list[Float | None] = [counts]
@@ -148,38 +144,14 @@ def _uncertainty(
 
 
 def find_candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:
-    """Starts for the passes, best first; the moment answer competes where it can be computed."""
-    r, moments, blocks = n_components, sample.moments, sample.blocks
-    if r == 1:
-        closed_form = one_component(moments, blocks)
+    """Starts for the passes, best first."""
+    if n_components == 1:
+        closed_form = one_component(sample.moments, sample.blocks)
         return [Candidate(StartOrigin(StartKind.CLOSED_FORM), closed_form, 0.0)]
-    # With few rows EM from many starts finds the same, and takes less time.
-    least = max(FEW_ROWS, ROWS_PER_PARAMETER * r * blocks.n_parameters)
-    moment_answer = None
     with context.clock.stage("candidates"):
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
-        # Of wider models the moment answer takes longer than the EM starts.
-        can_fit = blocks.is_diagonal and r <= robust_rank(moments.n_features, moments.order)
-        if can_fit and moments.n_counted >= least:
-            moment_answer = begin_moment_answer(moments, r, context)
-        return ranked_candidates(sample, r, context, moment_answer)
-
-
-def begin_moment_answer(
-    moments: StandardMoments, n_components: int, context: FitContext
-) -> Callable[[], Parameters | None]:
-    """Return a function that gives the moment answer, which may be made beside the EM starts."""
-    rng = np.random.default_rng(context.rng.integers(2**63))
-    own = replace(context, rng=rng, n_threads=1)
-
-    def answer() -> Parameters | None:
-        # Without a moment answer the other candidates remain.
-        with suppress(DecompositionError):
-            return fit_moments(moments, n_components, own, START).parameters
-        return None
-
-    return begin(answer, context.n_threads)
+        return ranked_candidates(sample, n_components, context)
 
 
 # -- certificate -----------------------------------------------------------------------------------
