@@ -6,6 +6,7 @@ Sums of blocks of rows are added in the order of the blocks: the bits do not dep
 from __future__ import annotations
 
 from itertools import pairwise
+from math import log
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -172,6 +173,11 @@ def log_likelihoods(features: Float, batch: Parameters) -> Float:
 def log_likelihood(features: Float, parameters: Parameters) -> float:
     """Mean log-density of the rows under one mixture."""
     return float(log_likelihoods(features, parameters[None])[0])
+
+
+def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
+    """Bayesian information criterion of rows with this log-likelihood each, on average."""
+    return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
 
 
 def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:

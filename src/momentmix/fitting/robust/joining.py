@@ -29,14 +29,11 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.families.distribution import Distribution
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, log_likelihood, settle
+from momentmix.fitting.em.em import Sample, bic, log_likelihood, settle
 from momentmix.fitting.em.search import Candidate, ranked_candidates
 from momentmix.fitting.moment.moment_fit import one_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason
-from momentmix.fitting.robust.number_of_components import (
-    Choice,
-    bic,
-)
+from momentmix.fitting.robust.number_of_components import Choice
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.density import joint_densities, log_sums, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of

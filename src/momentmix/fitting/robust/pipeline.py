@@ -34,7 +34,7 @@ from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
-from momentmix.fitting.em.em import draw_sample, log_likelihood, standardized_density
+from momentmix.fitting.em.em import bic, draw_sample, log_likelihood, standardized_density
 from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.checked_rows import check_rows
@@ -57,7 +57,6 @@ from momentmix.fitting.robust.number_of_components import (
     Choice,
     answer_without_rows,
     better_number,
-    bic,
     with_final,
 )
 from momentmix.mixture.blocks import Blocks
