@@ -80,7 +80,7 @@ def _notes(found: dict[int, Family], schema: Schema) -> list[str]:
     for family in dict.fromkeys(found.values()):
         names = [schema.columns[j].name for j in found if found[j] is family]
         what = f"{listed(list(map(ascii, names)), _MOST_LISTED)} taken as {family.noun}"
-        cure = f"{option(families={names[0]: Column.family})} takes {ascii(names[0])} as a number"
+        cure = f"{option(families={names[0]: Column.family})} takes {names[0]!a} as a number"
         notes.append(f"{what}: {family.name} predicts the cells better than gaussian; {cure}")
     return notes
 

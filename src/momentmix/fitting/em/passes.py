@@ -72,8 +72,9 @@ def climb(
     Passes end when less than `_LEFT` nats of all rows are left to gain: of twice that the square
     root is the distance from the maximum in standard errors.
     What is left comes from the information matrix, and where there is none from the rate of EM's
-    gains. Where EM is slow, and near the end, scoring steps take over. Where a step lowered the likelihood, the EM step before it is taken instead,
-    and the next scoring step is shorter. After a few failures EM goes on alone, extrapolated.
+    gains. Where EM is slow, and near the end, scoring steps take over. Where a step lowered the
+    likelihood, the EM step before it is taken instead, and the next scoring step is shorter. After
+    a few failures EM goes on alone, extrapolated.
     """
     least = _LEFT / n_rows
     scoring = None if information_of is None else _Scoring(information_of, prior)

@@ -17,8 +17,11 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
+from momentmix.fitting.em.patterns import in_blocks
 from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
-from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
+from momentmix.fitting.em.starts import Start, random_starts, seeded_starts, split_starts
+from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -42,6 +45,9 @@ _SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS = 64, 8
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
 _SAME = 1e-3  # nats a row: candidates at one optimum differ by less
 _CLEAR_STARTS, _CLEAR_SHARE = 3, 1 / 3  # starts that end at the best optimum, where it is clear
+# Components of mixtures that are grown by cuts, which find clusters along one column of many, and
+# EM steps after each cut. Of more components random starts find such clusters as well.
+_MOST_CUT, _CUT_STEPS = 5, 15
 _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
@@ -51,6 +57,7 @@ class StartKind(Enum):
     SEEDED = "k-means++ start {}"
     RANDOM = "random start {}"
     POOL = "pool of {} starts"
+    CUT = "cuts of one component"
     CLOSED_FORM = "closed form"
     JOINED = "joined columns"
     GIVEN = "given start"
@@ -135,6 +142,19 @@ def quick_fit(
     return batch[int(values.argmax())]
 
 
+def single_component(sample: Sample, blocks: Blocks, context: FitContext) -> Parameters:
+    """One component: in closed form, or by EM where joined columns have missing cells."""
+    if not blocks.missing:
+        return one_component(sample.moments, blocks)
+    alone, structure = one_component(sample.moments), sample.moments.structure(blocks)
+    covariances = sample.moments.observed_covariance
+    assert covariances is not None
+    start = structure.raised(in_blocks(alone, blocks, covariances[None]))
+    prior = VariancePrior.of_rows(sample.features.shape[1], 1, structure)
+    features = sample.of_blocks(blocks).features
+    return settle(features, start[None], prior, _SHORT_STEPS, context.n_threads)[0][0]
+
+
 class _Search:
     """Short runs so far, and the candidates made of them."""
 
@@ -170,6 +190,8 @@ class _Search:
         is_clear = self.finds_agree(runs)
         n_best = 1 if is_clear else 6 if self.sample.is_all else 2
         new = {run.origin: run.parameters for run in runs[:n_best]}
+        if not is_clear and 1 < r <= _MOST_CUT:
+            new[StartOrigin(StartKind.CUT)] = self.cut()
         if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
             parts = Parameters.concatenate([run.parameters for run in pooled])
@@ -180,6 +202,18 @@ class _Search:
             new[pool_origin] = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
         settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
+
+    def cut(self) -> Parameters:
+        """A mixture grown from one component by the best cut of each number."""
+        p = single_component(self.sample, self.sample.blocks, self.context)
+        for r in range(2, self.n_components + 1):
+            prior = VariancePrior.of_rows(self.short.shape[1], r, self.prior.structure)
+            starts = split_starts(self.short, p, prior)
+            found, values = settle(
+                self.short, starts, prior, _CUT_STEPS, self.context.n_threads
+            )  # fmt: skip
+            p = found[int(values.argmax())]
+        return p
 
     def compared_runs(self) -> list[Candidate]:
         """All runs, best first on some rows of the sample."""

@@ -28,7 +28,7 @@ from momentmix.capacity import robust_rank
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, information_rows, log_likelihood
+from momentmix.fitting.em.em import Sample, information_rows, joint_of, log_likelihood
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.scores import information_matrix
@@ -38,6 +38,7 @@ from momentmix.fitting.em.search import (
     StartOrigin,
     given_candidate,
     ranked_candidates,
+    single_component,
 )
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe, described_by_effect
@@ -61,12 +62,11 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_by_column,
 )
 from momentmix.fitting.inference.whitening import gaps_together
-from momentmix.fitting.moment.moment_fit import MomentFit, one_component
+from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.fitting.outcome import Rest, StandardFit
 from momentmix.fitting.robust.halves import Again, Halves
-from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import joint_densities, most_probable
-from momentmix.mixture.gaussian import coefficients, features_of
+from momentmix.mixture.density import most_probable
+from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.gaussian import sample as drawn_rows
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
@@ -114,8 +114,9 @@ def answer_from_rows(
         with own.clock.stage("halves"):
             again = halves.compare(p)._replace(cut=halves.cut(p))
         certificate = certify(moments, p, test, uncertainty, support, own, again=again)
-        missing = about_missing(moments, p, features, counts, certificate.findings)
-        certificate = replace(certificate, findings=[*certificate.findings, *missing])
+        if not p.blocks.missing:
+            missing = about_missing(moments, p, features, counts, certificate.findings)
+            certificate = replace(certificate, findings=[*certificate.findings, *missing])
         return Rest(uncertainty, certificate)
 
     if not context.defers:
@@ -146,8 +147,8 @@ def _uncertainty(
 def find_candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:
     """Starts for the passes, best first."""
     if n_components == 1:
-        closed_form = one_component(sample.moments, sample.blocks)
-        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), closed_form, 0.0)]
+        single = single_component(sample, sample.blocks, context)
+        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), single, 0.0)]
     with context.clock.stage("candidates"):
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
@@ -222,7 +223,8 @@ def certify(
             description = describe(again.unseen, moments, test.is_rejected)
         return Certificate(
             test, loss, findings, p.n_components, support, after_rows, found_again,
-            separation_of(ordered), description,
+            separation_of(ordered, lambda z: joint_of(features_of(z, p.blocks), ordered)),
+            description,
         )  # fmt: skip
 
 
@@ -231,27 +233,21 @@ def predicted_loss(
     uncertainty: Uncertainty,
     rng: np.random.Generator,
     finish: Callable[[Parameters], Parameters] | None = None,
-    joint_of: Callable[[Float], Callable[[Parameters], Float]] | None = None,
 ) -> float:
     """Loss of accuracy that nine of ten draws of the parameters stay below.
 
     Not the mean: where components overlap strongly the true loss exceeded it in half of the cases.
     """
     rows, labels = drawn_rows(answer, _ROWS, rng)
-    joint = (joint_of or partial(_joint_of, blocks=answer.blocks))(rows)
+    features = features_of(rows, answer.blocks)
     drawn = uncertainty.draw(rng, _DRAWS)
 
     def accuracy(parameters: Parameters) -> float:
-        return float((most_probable(joint(parameters)) == labels).mean())
+        return float((most_probable(joint_of(features, parameters)) == labels).mean())
 
     drawn = drawn if finish is None else finish(drawn)
     losses = accuracy(answer) - np.array([accuracy(drawn[k]) for k in range(_DRAWS)])
     return max(0.0, float(np.quantile(losses, 0.9)))
-
-
-def _joint_of(rows: Float, blocks: Blocks) -> Callable[[Parameters], Float]:
-    features = features_of(rows, blocks)
-    return lambda p: np.asarray(joint_densities(coefficients(p), features))
 
 
 # -- support of the number of components --------------------------------------------------------
@@ -287,8 +283,9 @@ def support_from_moments(
 
 def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
     """Share of rows of the first mixture that the second one sorts otherwise."""
-    joint = _joint_of(drawn_rows(first.normalized(), _ROWS, rng)[0], first.blocks)
-    return 1.0 - clustering_accuracy(most_probable(joint(first)), most_probable(joint(second)))
+    features = features_of(drawn_rows(first.normalized(), _ROWS, rng)[0], first.blocks)
+    labels = [most_probable(joint_of(features, p)) for p in (first, second)]
+    return 1.0 - clustering_accuracy(*labels)
 
 
 def support_from_rows(sample: Sample, parameters: Parameters, context: FitContext) -> Support:
