@@ -103,6 +103,8 @@ def ranked_candidates(
         search.candidates[StartOrigin(StartKind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
+        if n_components <= _MOST_CUT:
+            search.runs[StartOrigin(StartKind.CUT)] = search.cut()
         share = (2 * sample.blocks.n_features + 1) / len(search.short)
         if search.has_few_rows:
             started = int(_SEEDS_OF_FEW_ROWS * share)
@@ -190,8 +192,6 @@ class _Search:
         is_clear = self.finds_agree(runs)
         n_best = 1 if is_clear else 6 if self.sample.is_all else 2
         new = {run.origin: run.parameters for run in runs[:n_best]}
-        if not is_clear and 1 < r <= _MOST_CUT:
-            new[StartOrigin(StartKind.CUT)] = self.cut()
         if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
             parts = Parameters.concatenate([run.parameters for run in pooled])
@@ -209,9 +209,7 @@ class _Search:
         for r in range(2, self.n_components + 1):
             prior = VariancePrior.of_rows(self.short.shape[1], r, self.prior.structure)
             starts = split_starts(self.short, p, prior)
-            found, values = settle(
-                self.short, starts, prior, _CUT_STEPS, self.context.n_threads
-            )  # fmt: skip
+            found, values = settle(self.short, starts, prior, _CUT_STEPS, self.context.n_threads)
             p = found[int(values.argmax())]
         return p
 
