@@ -25,7 +25,7 @@ from momentmix.fitting.em.starts import Start
 from momentmix.fitting.options import Auto, FitOptions, Number
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.robust.pipeline import fit_robust
-from momentmix.fitting.robust.whole_numbers import with_counts
+from momentmix.fitting.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
 from momentmix.summary.summary import MomentSummary
@@ -107,7 +107,7 @@ def fit(
         y), or one that `momentmix.families.register` added. Or a `Schema`. Other columns of tables
         with names are guessed: true and false are yes/no columns, text of few levels and
         categories are categorical, whole numbers from 0 or 1 on are counts where that predicts
-        left-out cells better, dates, years and columns that name or number the rows are left out,
+        the cells better, dates, years and columns that name or number the rows are left out,
         with a note in the result. A summary made with families holds them.
     missing : {"error", "mar", "model", "drop"}, default="error"
         Why cells are missing. "mar": at random, by what is seen of their row, as in surveys; the
@@ -216,7 +216,7 @@ def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
             word = blocks = "auto"
         if has_rows and table.may_count and word != "full":
             with _at_work(asked.progress):
-                table = with_counts(table, blocks, asked.start, n_threads)
+                table = with_counts(table, blocks, asked.start)
         context = FitContext(
             np.random.default_rng(asked.random_state),
             max_passes=check_count("max_passes", asked.max_passes, 0),

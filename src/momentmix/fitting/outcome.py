@@ -13,7 +13,6 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
-from momentmix.fitting.em.patterns import PatternLayout
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.mixture.parameters import Parameters
@@ -178,7 +177,7 @@ class StandardFit:
 
     `passes` is None where the answer is that of moments alone. Other fields are as in a
     `FitResult`, but log-likelihoods are those of standardized features, and `joined` has numbers of
-    columns alone. A `layout` is that of joined columns with missing cells.
+    columns alone.
     """
 
     moments: StandardMoments
@@ -189,7 +188,6 @@ class StandardFit:
     passes: Refined | None = None
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
-    layout: PatternLayout | None = None
 
     @property
     def certificate(self) -> Certificate:

@@ -51,6 +51,8 @@ class Blocks:
     n_features: int
     joined: tuple[tuple[int, ...], ...] = ()  # Gaussian features, ascending, by their first ones
     laws: tuple[Distribution, ...] = ()  # blocks of features that are not Gaussian
+    # Joined features whose cells may be missing, those that say where they are observed, and units.
+    missing: tuple[tuple[int, int, float], ...] = ()
 
     @classmethod
     def of(
@@ -66,7 +68,8 @@ class Blocks:
         return cls.of(n_features, [cls(n_features, laws=laws).gaussian.tolist()], laws)
 
     def __reduce__(self) -> tuple[type[Blocks], tuple[object, ...]]:
-        return Blocks, (self.n_features, self.joined, self.laws)  # not what is cached
+        # Not what is cached.
+        return Blocks, (self.n_features, self.joined, self.laws, self.missing)
 
     @property
     def is_diagonal(self) -> bool:
@@ -256,7 +259,12 @@ class Blocks:
             for law in self.laws
             if law.features[0] in number
         )
-        return Blocks.of(len(number), groups, laws)
+        missing = tuple(
+            (number[j], number[k], unit)
+            for j, k, unit in self.missing
+            if {j, k} <= number.keys()
+        )
+        return replace(Blocks.of(len(number), groups, laws), missing=missing)
 
     def rescaled(self, shift: Float, scale: Float) -> Blocks:
         """The blocks of (z − shift) / scale."""

@@ -196,7 +196,6 @@ def test_candidates_have_the_names_that_results_and_files_show():
         StartOrigin(StartKind.SEEDED, 3): "k-means++ start 3",
         StartOrigin(StartKind.RANDOM, 1): "random start 1",
         StartOrigin(StartKind.POOL, 8): "pool of 8 starts",
-        StartOrigin(StartKind.MOMENTS_BEFORE_EM): "moments, before EM",
         StartOrigin(StartKind.CLOSED_FORM): "closed form",
     }
     for origin, name in names.items():

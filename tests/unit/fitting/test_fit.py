@@ -72,7 +72,7 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
     assert seen == [
         "moments",
         "checks of rows",
-        "candidates",  # the moment answer among them
+        "candidates",
         "passes",
         "standard errors",
         "support",

@@ -18,7 +18,7 @@ column, and columns that are not Gaussian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import comb
 from typing import Any
@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError
 from momentmix.families.column import FeaturePart
-from momentmix.families.distribution import MOST_FLOOR, Distribution
+from momentmix.families.distribution import MOST_FLOOR, Distribution, with_joined_values
 from momentmix.families.gaussian import LEAST_STEPS
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
@@ -89,6 +89,8 @@ class StandardMoments:
     grids : array, optional
         Width of the grid that each column of the rows is rounded to; 0 where there is none.
         Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
+    observed_covariance : array of shape (n_features, n_features), optional
+        Covariances of observed values, for joined columns with missing cells.
     """
 
     n_features: int
@@ -112,6 +114,7 @@ class StandardMoments:
     transformed: tuple[int, ...] = ()
     parts: tuple[FeaturePart, ...] = ()
     grids: Float | None = None
+    observed_covariance: Float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
@@ -159,6 +162,13 @@ class StandardMoments:
     def alone(self) -> Blocks:
         """Blocks in which no Gaussian features are joined."""
         return Blocks(self.n_features, laws=self.laws)
+
+    @property
+    def joinable(self) -> Int:
+        """Features that a fit may join: numbers, also with cells that are missing at random."""
+        at_random = [law for law in self.laws if law.at_random and law.family.joins]
+        values = [law.features[0] for law in at_random if law.value_feature is not None]
+        return np.union1d(self.alone.single, np.array(values, dtype=np.int64))
 
     def with_laws(self, laws: tuple[Distribution, ...]) -> StandardMoments:
         """The same where features have laws of their own, in the units of the data."""
@@ -223,7 +233,19 @@ class StandardMoments:
         floors = self.floors()
         if blocks.is_diagonal:
             return Structure(floors)
-        return Structure.of_total(floors, blocks, self.total_covariance)
+        total = self.observed_covariance if blocks.missing else self.total_covariance
+        assert total is not None
+        return Structure.of_total(floors, blocks, total)
+
+    def joined(self, groups: Iterable[Sequence[int]]) -> Blocks:
+        """Return the blocks in which groups of features are joined, also with missing cells."""
+        blocks = Blocks.of(self.n_features, groups)
+        values = {j for block in blocks.joined for j in block}
+        missing = [
+            (*law.features, law.scale[0]) for law in self.laws if law.value_feature in values
+        ]
+        laws = with_joined_values(self.laws, values)
+        return replace(blocks, laws=laws, missing=tuple(missing))
 
     def part(self, feature: int) -> FeaturePart:
         """The column that a feature is, or is a part of."""
@@ -273,6 +295,7 @@ class StandardMoments:
         """
         gaps = np.zeros(self.n_features, dtype=bool)
         gaps[[j for law in self.laws if law.at_random for j in law.features]] = True
+        gaps[[j for value, seen, _ in p.blocks.missing for j in (value, seen)]] = True
         if not gaps.any():
             return self, p
         if gaps.all():

@@ -5,20 +5,27 @@ Sums of blocks of rows are added in the order of the blocks: the bits do not dep
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
+from math import log
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
+from momentmix.arrays import to_numpy
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.patterns import Pattern, complete_sums, correct_joint, patterns
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
     TILE_ENTRIES,
     Density,
     compiled_pairs,
+    joint_densities,
+    log_sums,
     mean_log_densities,
+    responsibilities,
     statistics_of,
 )
 from momentmix.mixture.gaussian import (
@@ -57,7 +64,47 @@ def em_pass(
     rows: Rows, moments: StandardMoments, parameters: Parameters, n_threads: int = 1
 ) -> Pass:
     """One pass over all rows: statistics and log-likelihood of standardized features."""
-    return Pass(*rows.sum_blocks(standardized_density(moments, parameters).em_sums, n_threads))
+    return Pass(*rows.sum_blocks(row_sums(moments, parameters), n_threads))
+
+
+def row_sums(
+    moments: StandardMoments, parameters: Parameters
+) -> Callable[..., tuple[Float, float, float]]:
+    """A function that gives the sums of a pass for a block of rows, and for what they count as."""
+    if not parameters.blocks.missing:
+        return standardized_density(moments, parameters).em_sums
+
+    def sums(block: Any, counts: Float | None = None) -> tuple[Float, float, float]:
+        values = to_numpy(block)[:, moments.columns]
+        features = _features(values, moments, parameters.blocks)
+        found = patterns(features, parameters.blocks)
+        statistics, logs = _sums(features, parameters, found, counts)
+        n = float(logs.size if counts is None else counts.sum())
+        return statistics, float(logs.sum()), n
+
+    return sums
+
+
+def joint_of(features: Float, parameters: Parameters) -> Float:
+    """Log-densities of components and rows T(z), weights included, (…, r, n)."""
+    joint = joint_densities(coefficients(parameters), features)
+    if parameters.blocks.missing:
+        correct_joint(joint, parameters, patterns(features, parameters.blocks))
+    return np.asarray(joint)
+
+
+def _sums(
+    features: Float, p: Parameters, found: list[Pattern], counts: Float | None = None
+) -> tuple[Float, Float]:
+    """Statistics (…, r, n_statistics) and log-densities (…, n) of rows with missing cells."""
+    joint = joint_densities(coefficients(p), features)
+    correct_joint(joint, p, found)
+    shares, logs = responsibilities(joint)
+    if counts is not None:
+        shares, logs = shares * counts, logs * counts
+    statistics = shares @ features.T
+    complete_sums(statistics, p, shares, found)
+    return statistics, logs
 
 
 def standardized_density(moments: StandardMoments, parameters: Parameters) -> Density:
@@ -80,7 +127,7 @@ def run_batch(
     features: Float, start: Parameters, prior: VariancePrior, n_steps: int, n_threads: int = 1
 ) -> Run:
     """Return k mixtures after EM steps on rows in memory, features of shape (n_statistics, n)."""
-    if code is not None and start.blocks.widest <= MOST_COMPILED:
+    if code is not None and start.blocks.widest <= MOST_COMPILED and not start.blocks.missing:
         layout = prior.structure.layout(start.blocks)
         if layout is not None:
             return _compiled_steps(features, start, prior, n_steps, n_threads, layout)
@@ -91,11 +138,17 @@ def run_batch(
         # whatever the number of threads.
         n_groups = int(np.clip(k * r * features.shape[1] // TILE_ENTRIES, 1, k))
     edges = np.linspace(0, k, n_groups + 1).astype(int)
+    found = patterns(features, start.blocks)
 
     def run(batch: Parameters) -> Run:
         values = before = np.full(len(batch.weights), -np.inf)
         for step in range(n_steps):
-            statistics, mean_log = statistics_of(coefficients(batch), features, batch.blocks)
+            if batch.blocks.missing:
+                statistics, logs = _sums(features, batch, found)
+                mean_log = logs.mean(axis=-1)
+            else:
+                table = coefficients(batch)
+                statistics, mean_log = statistics_of(table, features, batch.blocks)
             if step >= n_steps - 2:
                 log_prior = prior.log_density(batch) / features.shape[1]
                 before, values = values, mean_log + log_prior
@@ -166,12 +219,19 @@ def settle(
 
 def log_likelihoods(features: Float, batch: Parameters) -> Float:
     """Mean log-density of the rows under each mixture of a batch, of shape (k,)."""
+    if batch.blocks.missing:
+        return np.asarray(log_sums(joint_of(features, batch)).mean(axis=-1))
     return mean_log_densities(coefficients(batch), features, batch.blocks)
 
 
 def log_likelihood(features: Float, parameters: Parameters) -> float:
     """Mean log-density of the rows under one mixture."""
     return float(log_likelihoods(features, parameters[None])[0])
+
+
+def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
+    """Bayesian information criterion of rows with this log-likelihood each, on average."""
+    return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
 
 
 def objectives(features: Float, batch: Parameters, prior: VariancePrior) -> Float:

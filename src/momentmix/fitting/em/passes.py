@@ -48,9 +48,7 @@ class Refined(NamedTuple):
     log_likelihoods: list[float]  # per row, at each pass whose step was kept
 
 
-def full_passes(
-    sample: Sample, start: Parameters, context: FitContext, scoring_first: bool = False
-) -> Refined:
+def full_passes(sample: Sample, start: Parameters, context: FitContext) -> Refined:
     """Passes over all rows until a pass gains less likelihood than the noise of the rows."""
     n, n_threads = sample.rows.n_counted, context.n_threads
     prior = context.prior(sample.moments, sample.blocks, n, start.n_components)
@@ -58,7 +56,7 @@ def full_passes(
     if features is not None:
         scoring = partial(information_matrix, features, n_threads=n_threads)
     sums_of = partial(em_pass, sample.rows, sample.moments, n_threads=n_threads)
-    return climb(sums_of, scoring, start, prior, n, context, scoring_first)
+    return climb(sums_of, scoring, start, prior, n, context)
 
 
 def climb(
@@ -68,16 +66,15 @@ def climb(
     prior: VariancePrior,
     n_rows: int,
     context: FitContext,
-    scoring_first: bool = False,
 ) -> Refined:
     """EM and scoring steps, each from a pass of all rows; without any pass the start.
 
     Passes end when less than `_LEFT` nats of all rows are left to gain: of twice that the square
     root is the distance from the maximum in standard errors.
     What is left comes from the information matrix, and where there is none from the rate of EM's
-    gains. Where EM is slow, and near the end, scoring steps take over (at once with
-    `scoring_first`). Where a step lowered the likelihood, the EM step before it is taken instead,
-    and the next scoring step is shorter. After a few failures EM goes on alone, extrapolated.
+    gains. Where EM is slow, and near the end, scoring steps take over. Where a step lowered the
+    likelihood, the EM step before it is taken instead, and the next scoring step is shorter. After
+    a few failures EM goes on alone, extrapolated.
     """
     least = _LEFT / n_rows
     scoring = None if information_of is None else _Scoring(information_of, prior)
@@ -110,7 +107,7 @@ def climb(
             left, length = _left_to_gain(by_em)
             if length > 0:
                 current, is_em = _extrapolated(before, fallback, length, prior), False
-        elif slow or near or scoring_first:
+        elif slow or near:
             (current, left), is_em = scoring.step(before, sums), False
         if left < least:
             return Refined(fallback, logs[-1], count, True, logs)

@@ -1,286 +1,224 @@
-"""EM where joined columns have missing cells: sums over rows by which values are missing.
+"""Joined columns with missing cells: densities and sums by which cells are observed.
 
 | symbol | name here | shape |
 |---|---|---|
-| features of joined blocks with missing cells | ``Layout.wide`` | |
-| a joined value → the feature that says whether it is seen | ``Layout.seen_of`` | |
-| K, U: values of a block that are seen, and missing, in a row | ``known``, ``unknown`` | |
-| E_i[z_U | z_K] = a_i + B_i z_K, Cov_i[z_U | z_K] = C_i | `conditional` | |
-| Σ_z γ_i(z) E_i[T(z) | seen] | statistics of `PatternRows.sums` | (r, n_statistics) |
+| K, U: features of a block that are observed, and missing, in a row | ``observed``, ``missing`` | |
+| E_i[z_U given z_K] = a_i + B_i z_K, Cov_i[z_U given z_K] = C_i | `conditional` | |
+| Σ_z γ_i(z) E_i[T(z) given what is observed] | `complete_sums` | (…, r, n_statistics) |
 
-The density of a row is that of what is seen: Σ_KK alone, times the probabilities of being seen and
-missing, which are laws of features of their own. The expected statistics of a pattern follow from
-its sums of (z_K, z_K z_Kᵀ, 1), so that a pass costs one product a pattern.
+The density of a row is that of what is observed: Σ_KK alone. Densities and sums of all rows are
+those of rows without missing cells; the rows of each pattern within a block are corrected. The
+expected statistics of a pattern follow from its sums of (z_K, z_K z_Kᵀ, 1), so that a pass costs
+two products a pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.families.distribution import with_joined_values
+from momentmix.families.distribution import Distribution, Value
+from momentmix.families.family import LEAST_PROBABILITY
 from momentmix.families.gaussian_block import rows_by_pattern
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.scores import Scores
-from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
-from momentmix.mixture.density import responsibilities
-from momentmix.mixture.gaussian import coefficients, features_of, m_step
-from momentmix.mixture.parameters import Parameters, component_places, dependent_places
-from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.parameters import Parameters
 
-_ROWS = 4096  # rows whose scores are in memory at once
-_MOST_STEPS = 100  # for the total covariance, of which only the units of a prior are made
+MOST_PATTERNS = 64  # of a block that the fit chooses: each takes two products in every pass
 
 
-@dataclass(frozen=True)
-class PatternLayout:
-    """Features of standardized rows, some of whose joined values may be missing."""
+class Pattern(NamedTuple):
+    """Rows (m,) in which the same features of one block are observed."""
 
-    blocks: Blocks
-    seen_of: dict[int, tuple[int, float]]
-
-    @classmethod
-    def of(cls, moments: StandardMoments, joined: tuple[tuple[int, ...], ...]) -> PatternLayout:
-        """The layout where features are joined, whose laws may be `Seen`."""
-        values = {j for block in joined for j in block}
-        laws = with_joined_values(moments.laws, values)
-        seen_of = {
-            law.features[0]: (law.features[1], law.observed_middle)
-            for law in moments.laws
-            if law.value_feature in values
-        }
-        return cls(Blocks.of(moments.n_features, joined, laws), seen_of)
-
-    @lazy_property
-    def wide(self) -> tuple[Int, ...]:
-        """Features of each joined block that has missing cells."""
-        return tuple(
-            np.array(block)
-            for block in self.blocks.joined
-            if any(feature in self.seen_of for feature in block)
-        )
-
-    @lazy_property
-    def others(self) -> Int:
-        """All other features."""
-        inside = np.concatenate([np.empty(0, dtype=np.int64), *self.wide])
-        return np.setdiff1d(np.arange(self.blocks.n_features), inside)
-
-    def gaps(self, values: Float, features: Int) -> NDArray[np.bool_]:
-        """Which values of a block are missing, of shape (n, k)."""
-        table = np.zeros((len(values), features.size), dtype=bool)
-        for place, feature in enumerate(features.tolist()):
-            if feature in self.seen_of:
-                seen, middle = self.seen_of[feature]
-                table[:, place] = values[:, seen] < middle
-        return table
-
-    def rows(self, values: Float) -> PatternRows:
-        """Standardized rows (n, d) by pattern."""
-        groups = []
-        for features in self.wide:
-            everything = np.ones(len(values), dtype=bool)
-            for pattern, rows in rows_by_pattern(self.gaps(values, features), everything):
-                known = features[~pattern]
-                own = features_of(values[np.ix_(rows, known)], Blocks.full(known.size))
-                groups.append(_PatternGroup(features, known, features[pattern], rows, own))
-        part = self.blocks.restricted(self.others)
-        return PatternRows(self, features_of(values[:, self.others], part), tuple(groups))
-
-    def started(self, p: Parameters) -> Parameters:
-        """Parameters of other laws and blocks as those of the layout; new covariances are 0."""
-        means, variances = p.means.copy(), p.variances.copy()
-        for law in p.blocks.laws:
-            if law.value_feature in self.seen_of:
-                found, j = law.value_of(*p.of_law(law)), law.features[0]
-                means[:, j], variances[:, j] = found.mean[:, 0], found.variance[:, 0]
-        spread = spread_of(p.matrices, self.blocks)
-        spread[:, : self.blocks.n_features] = variances
-        return Parameters(p.weights, means, variances, None, self.blocks).with_spread(spread)
-
-
-class _PatternGroup(NamedTuple):
-    """Rows (m,) in which the same values of one block are seen, and T of these, (n_T, m)."""
-
-    block: Int
-    known: Int
-    unknown: Int
     rows: Int
-    features: Float
+    observed: Int
+    missing: Int
+    block: Int  # all features of the block, ascending
+    features: Float  # T of these in the rows, (n_T, m)
+    places: Int  # of T of the block in T(z), (n_T,)
+    is_kept: NDArray[np.bool_]  # which of these are T of observed features
+    tables: tuple[Int, Int]  # where matrices of the observed and of all features are in a spread
+
+    @property
+    def order(self) -> Int:
+        """Observed features, then missing ones."""
+        return np.concatenate([self.observed, self.missing])
 
 
-def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, Float]:
-    """Missing values of a block given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
-    own, k = np.concatenate([known, unknown]), known.size
-    matrices = p.spread[..., p.blocks.table(own)]
-    roots = np.linalg.cholesky(matrices)
-    slopes = np.asarray(roots[:, k:, :k] @ np.linalg.inv(roots[:, :k, :k]), dtype=np.float64)
-    constants = p.means[:, unknown] - (slopes @ p.means[:, known, None])[..., 0]
-    half = roots[:, k:, k:]
-    return constants, slopes, half @ half.swapaxes(1, 2)
+def is_observed(
+    features: Float,
+    values: Iterable[Sequence[Any]],
+    laws: Iterable[Distribution],
+    columns: Int,
+) -> NDArray[np.bool_]:
+    """Which of some columns are observed in T(z) of rows, (k, n).
+
+    `values` are features and those that say where they are observed, which have `laws`.
+    """
+    observed = np.ones((columns.size, features.shape[1]), dtype=bool)
+    middles = {law.features[-1]: law.observed_middle for law in laws}
+    for value, seen, *_ in values:
+        observed[columns == value] = features[seen] > middles[seen]
+    return observed
 
 
-@dataclass(frozen=True)
-class PatternRows:
-    """Standardized rows: T(z) outside the blocks with missing cells, and groups by pattern."""
-
-    layout: PatternLayout
-    features: Float
-    groups: tuple[_PatternGroup, ...]
-
-    def joint(self, p: Parameters) -> Float:
-        """Joint log-densities of components and what is seen of rows, of shape (r, n)."""
-        joint = coefficients(p.restricted(self.layout.others)) @ self.features
-        for group in self.groups:
-            if group.known.size:
-                part = replace(p.restricted(group.known), weights=np.ones_like(p.weights))
-                joint[:, group.rows] += coefficients(part) @ group.features
-        return np.asarray(joint)
-
-    def sums(self, p: Parameters) -> tuple[Float, float, int]:
-        """Expected statistics (r, n_statistics), total log-likelihood and number of rows."""
-        shares, logs = responsibilities(self.joint(p))
-        blocks, others = self.layout.blocks, self.layout.others
-        d = blocks.n_features
-        statistics = np.zeros((p.n_components, blocks.n_statistics))
-        part, found = blocks.restricted(others), shares @ self.features.T
-        n_others = others.size
-        statistics[:, others] = found[:, :n_others]
-        statistics[:, d + others] = found[:, n_others : 2 * n_others]
-        pairs = [d + blocks.place_of[int(others[j]), int(others[k])] for j, k in part.pairs]
-        n_products = n_others + part.n_spread
-        statistics[:, pairs] = found[:, 2 * n_others : n_products]
-        statistics[:, d + blocks.n_spread :] = found[:, n_products:]  # of laws, and the counts
-        for group in self.groups:
-            own = shares[:, group.rows] @ group.features.T
-            first, second = _expected(p, group, own)
-            order = np.concatenate([group.known, group.unknown])
-            statistics[:, order] += first
-            upper = np.triu_indices(order.size)
-            places = d + blocks.table(order)[upper]
-            statistics[:, places] += second[:, upper[0], upper[1]]
-        return statistics, float(logs.sum()), logs.size
+def patterns(features: Float, blocks: Blocks) -> list[Pattern]:
+    """The patterns of rows in which some cells of a block are missing."""
+    found, values, d = [], [value for value, *_ in blocks.missing], blocks.n_features
+    for block, table in blocks.places:
+        if not np.isin(block, values).any():
+            continue
+        left_out = ~is_observed(features, blocks.missing, blocks.laws, block).T
+        j, k = np.triu_indices(block.size, 1)
+        products, last = d + table[j, k], [blocks.n_statistics - 1]
+        places = np.concatenate([block, d + block, products, last]).astype(np.int64)
+        for missing, rows in rows_by_pattern(left_out, left_out.any(axis=1)):
+            seen = ~missing
+            is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
+            order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(missing)])
+            tables = table[np.ix_(order, order)], table
+            own = features[np.ix_(places, rows)]
+            parts = block[seen], block[missing], block, own
+            found.append(Pattern(rows, *parts, places, is_kept, tables))
+    return found
 
 
-def _expected(p: Parameters, group: _PatternGroup, own: Float) -> tuple[Float, Float]:
-    """Expected sums of (z_K, z_U), (r, k), and of their products, (r, k, k)."""
-    k = group.known.size
-    counts, first = own[:, -1], own[:, :k]
-    second = full_matrices(own[:, k:-1], Blocks.full(k)) if k else np.zeros((len(own), 0, 0))
-    if not group.unknown.size:
-        return first, second
-    a, b, rest = conditional(p, group.known, group.unknown)
-    filled = counts[:, None] * a + (b @ first[..., None])[..., 0]
-    cross = a[:, :, None] * first[:, None, :] + b @ second  # Σ γ z_U z_Kᵀ
-    outer = counts[:, None, None] * rest
-    outer = outer + filled[:, :, None] * a[:, None, :] + cross @ b.swapaxes(1, 2)
-    table = np.block([[second, cross.swapaxes(1, 2)], [cross, outer]])
-    return np.concatenate([first, filled], axis=1), table
+def _density(p: Parameters, features: Int, table: Int) -> Float:
+    """Log-densities of some features of one block as linear functions of their T, (…, r, n_T)."""
+    means, inverses = p.means[..., features], np.linalg.inv(p.spread[..., table])
+    linear, (j, k) = (inverses @ means[..., None])[..., 0], np.triu_indices(features.size, 1)
+    squares = -0.5 * np.diagonal(inverses, axis1=-2, axis2=-1)
+    volume = np.linalg.slogdet(inverses)[1] - features.size * np.log(2 * np.pi)
+    constants = 0.5 * (volume - (linear * means).sum(axis=-1))
+    return np.concatenate([linear, squares, -inverses[..., j, k], constants[..., None]], axis=-1)
 
 
-def pattern_sums(
-    block: Float, moments: StandardMoments, layout: PatternLayout, p: Parameters
-) -> tuple[Float, float, int]:
-    """`PatternRows.sums` of some rows."""
-    values = np.asarray(block, dtype=np.float64)[:, moments.columns]
-    return layout.rows((values - moments.shift) / moments.scale).sums(p)
+def correct_joint(joint: Float, p: Parameters, found: list[Pattern]) -> None:
+    """Correct log-densities (…, r, n) of rows as if all cells were observed; in place.
+
+    Those of columns with missing cells are in the units of the data, as where they are not joined.
+    """
+    units = {value: float(np.log(unit)) for value, _, unit in p.blocks.missing}
+    joint -= sum(units.values())
+    for pattern in found:
+        change = -_density(p, pattern.block, pattern.tables[1])
+        k = pattern.observed.size
+        own = pattern.tables[0][:k, :k]
+        change[..., pattern.is_kept] += _density(p, pattern.observed, own)
+        change[..., -1] += sum(units[j] for j in pattern.missing.tolist())
+        joint[..., pattern.rows] += change @ pattern.features
 
 
-# -- rows in memory -----------------------------------------------------------------------------
-
-
-def run_patterns(
-    rows: PatternRows, start: Parameters, prior: VariancePrior, n_steps: int, least: float = 0.0
-) -> tuple[Parameters, float]:
-    """EM steps until one gains less than `least` a row, and the objective before the last."""
-    p, last = start, -np.inf
-    for _ in range(n_steps):
-        statistics, total, n = rows.sums(p)
-        value = (total + float(prior.log_density(p))) / n
-        p = m_step(statistics, prior)
-        if value - last < least:
-            break
-        last = value
-    return p, value
-
-
-def single_component(rows: PatternRows, floor: float | Float) -> Parameters:
-    """One component of all rows."""
-    blocks = rows.layout.blocks
-    identity = np.eye(blocks.n_features)
-    prior = VariancePrior.of_rows(
-        rows.features.shape[1], 1, Structure.of_total(floor, blocks, identity)
-    )
-    d = blocks.n_features
-    start = Parameters(np.ones(1), np.zeros((1, d)), np.ones((1, d)), None, blocks).completed()
-    return run_patterns(rows, start, prior, _MOST_STEPS, 1e-6)[0]
-
-
-def drawn_values(
-    rows: PatternRows, values: Float, p: Parameters, rng: np.random.Generator
-) -> Float:
-    """The rows (n, d) with draws of one component for missing values given those seen."""
-    filled = values.copy()
-    for group in rows.groups:
-        a, b, rest = conditional(p, group.known, group.unknown)
-        known = values[np.ix_(group.rows, group.known)]
-        noise = rng.standard_normal((group.rows.size, group.unknown.size))
-        own = a[0] + known @ b[0].T
-        filled[np.ix_(group.rows, group.unknown)] = own + noise @ np.linalg.cholesky(rest[0]).T
-    return filled
-
-
-# -- scores -------------------------------------------------------------------------------------
-
-
-def pattern_information(layout: PatternLayout, values: Float, p: Parameters) -> Float:
-    """Mean outer product of the scores of standardized rows (n, d), as `information_matrix`."""
-    r, size = p.n_components, p.blocks.n_places
-    places = component_places(p)
-    total = np.zeros((r * size,) * 2)
-    for start in range(0, len(values), _ROWS):
-        part = values[start : start + _ROWS]
-        scores = np.empty((r * size, len(part)))
-        for i, own in enumerate(_scores(layout, part, p)):
-            scores[places[i]] = own
-        scores[places[:, 0]] -= p.weights[:, None]
-        total += scores @ scores.T
-    information = total / len(values)
-    dependent = dependent_places(p)
-    information[dependent, dependent] = 1.0
-    return np.asarray(information)
-
-
-def _scores(layout: PatternLayout, values: Float, p: Parameters) -> Iterator[Float]:
-    """Expected scores of each component, (n_places, n), times its shares of the rows."""
-    rows = layout.rows(values)
-    shares, _ = responsibilities(rows.joint(p))
-    score_of = Scores(p)
-    inverses = score_of.inverses
-    groups = [g for g in rows.groups if g.unknown.size]
-    laws = [conditional(p, group.known, group.unknown) for group in groups]
+def complete_sums(statistics: Float, p: Parameters, shares: Float, found: list[Pattern]) -> None:
+    """Put expected statistics in the place of those of missing cells; in place."""
     d = p.blocks.n_features
-    assert inverses is not None
+    for pattern in found:
+        own = shares[..., pattern.rows] @ pattern.features.T
+        statistics[..., pattern.places[:-1]] -= own[..., :-1]
+        first, second = _expected(p, pattern, own[..., pattern.is_kept])
+        statistics[..., pattern.order] += first
+        j, k = np.triu_indices(pattern.block.size)
+        statistics[..., d + pattern.tables[0][j, k]] += second[..., j, k]
+
+
+def _expected(p: Parameters, pattern: Pattern, own: Float) -> tuple[Float, Float]:
+    """Expected sums of (z_K, z_U), (…, r, k), and of their products, (…, r, k, k)."""
+    k = pattern.observed.size
+    counts, first = own[..., -1:], own[..., :k]
+    second = np.zeros((*first.shape, 0))
+    if k:
+        second = full_matrices(own[..., k:-1], Blocks.full(k))
+    a, b, rest = conditional(p, pattern)
+    filled = counts * a + (b @ first[..., None])[..., 0]
+    cross = a[..., :, None] * first[..., None, :] + b @ second  # Σ γ z_U z_Kᵀ
+    outer = counts[..., None] * rest + filled[..., :, None] * a[..., None, :]
+    outer = outer + cross @ b.swapaxes(-1, -2)
+    table = np.block([[second, cross.swapaxes(-1, -2)], [cross, outer]])
+    return np.concatenate([first, filled], axis=-1), table
+
+
+def conditional(p: Parameters, pattern: Pattern) -> tuple[Float, Float, Float]:
+    """Missing values given those observed: a (…, r, u), B (…, r, u, k), C (…, r, u, u)."""
+    observed, missing, k = pattern.observed, pattern.missing, pattern.observed.size
+    roots = np.linalg.cholesky(p.spread[..., pattern.tables[0]])
+    slopes = np.asarray(roots[..., k:, :k] @ np.linalg.inv(roots[..., :k, :k]), dtype=np.float64)
+    constants = p.means[..., missing] - (slopes @ p.means[..., observed, None])[..., 0]
+    half = roots[..., k:, k:]
+    return constants, slopes, half @ half.swapaxes(-1, -2)
+
+
+def completed(
+    features: Float, p: Parameters, found: list[Pattern]
+) -> Iterator[tuple[Float, list[Float]]]:
+    """Values (d, n) expected in each component, and covariances of what is missing by pattern."""
+    d, laws = p.blocks.n_features, [conditional(p, pattern) for pattern in found]
     for i in range(p.n_components):
-        filled = values.copy()
-        for group, (a, b, _) in zip(groups, laws, strict=True):
-            known = values[np.ix_(group.rows, group.known)]
-            filled[np.ix_(group.rows, group.unknown)] = a[i] + known @ b[i].T
-        features = features_of(filled, p.blocks)
-        scores = np.zeros((p.blocks.n_places, len(values)))
-        scores[score_of.kept] = score_of(i, features, shares[i])
-        for group, (_, _, rest) in zip(groups, laws, strict=True):
-            # E[u uᵀ] is that of the filled rows and the covariance of what was filled.
-            half = inverses[i][np.ix_(group.block, group.unknown)]
-            extra = half @ rest[i] @ half.T
-            first, second = np.triu_indices(group.block.size)
-            own = np.where(first == second, 0.5, 1.0) * extra[first, second]
-            target = 1 + d + p.blocks.table(group.block)[first, second]
-            scores[np.ix_(target, group.rows)] += own[:, None] * shares[i, group.rows]
-        yield scores
+        values = features[:d].copy()
+        for pattern, (a, b, _) in zip(found, laws, strict=True):
+            known = features[np.ix_(pattern.observed, pattern.rows)]
+            values[np.ix_(pattern.missing, pattern.rows)] = a[i][:, None] + b[i] @ known
+        yield values, [rest[i] for _, _, rest in laws]
+
+
+def draw_missing(
+    values: Float, features: Float, p: Parameters, labels: Int, rng: np.random.Generator
+) -> None:
+    """Put draws in the place of missing joined values (d, n), given those observed; in place."""
+    for pattern in patterns(features, p.blocks):
+        a, b, rest = conditional(p, pattern)
+        roots, own = np.linalg.cholesky(rest), labels[pattern.rows]
+        known = values[np.ix_(pattern.observed, pattern.rows)].T[..., None]
+        noise = rng.standard_normal((own.size, pattern.missing.size, 1))
+        drawn = a[own] + (b[own] @ known + roots[own] @ noise)[..., 0]
+        values[np.ix_(pattern.missing, pattern.rows)] = drawn.T
+
+
+# -- from blocks to blocks ------------------------------------------------------------------------
+
+
+def in_blocks(p: Parameters, blocks: Blocks, matrices: Float) -> Parameters:
+    """The same mixture in other blocks, with covariances (r, d, d) of observed values.
+
+    A feature with missing cells is 0 where one is missing; a joined one is the value alone.
+    """
+    means, spread = p.means.copy(), spread_of(matrices, blocks)
+    joined = {j for block in blocks.joined for j in block}
+    for law in p.blocks.laws:
+        own, j = list(law.features), law.features[0]
+        if law.value_feature in joined:
+            value, (shift, scale) = law.value_of(*p.of_law(law)), law.units
+            means[:, j] = (value.mean[:, 0] - shift[0]) / scale[0]
+            own = own[1:]
+        spread[:, own] = p.variances[:, own]
+    before = {value for value, *_ in p.blocks.missing}
+    for law in blocks.laws:
+        if law.value_feature in before - joined:
+            own, (shift, scale) = list(law.features), law.units
+            x, variance = shift + scale * means[:, own], spread[:, own[:1]] * scale[0] ** 2
+            q = np.clip(x[:, 1], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+            means[:, own], spread[:, own] = law.features_of(Value(x[:, :1], variance, q))
+    d = blocks.n_features
+    return Parameters(p.weights, means, spread[:, :d], spread[:, d:], blocks).completed()
+
+
+def observed_covariances(features: Float, moments: StandardMoments, shares: Float) -> Float:
+    """Covariances of features within components, (r, d, d), each from the rows that have both."""
+    observed = observed_values(features, moments, np.arange(moments.n_features))
+    values, tables = features[: moments.n_features] * observed, []
+    for share in shares:
+        weights = observed * share
+        counts = weights @ observed.T
+        means = (values @ share) / np.maximum(weights.sum(axis=1), 1e-10)
+        gaps = (values - means[:, None]) * observed
+        tables.append((gaps * share) @ gaps.T / np.maximum(counts, 1e-10))
+    return np.array(tables)
+
+
+def observed_values(features: Float, moments: StandardMoments, columns: Int) -> Float:
+    """1 where a number or count is observed in rows, and 0 elsewhere, (k, n)."""
+    laws = [law for law in moments.laws if law.value_feature is not None]
+    return is_observed(features, [law.features for law in laws], laws, columns).astype(np.float64)

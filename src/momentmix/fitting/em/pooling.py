@@ -19,10 +19,8 @@ from dataclasses import replace
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.em.em import run_batch, settle
+from momentmix.fitting.em.em import joint_of, run_batch, settle
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import joint_densities
-from momentmix.mixture.gaussian import coefficients
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 
@@ -36,7 +34,7 @@ _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, ar
 def component_densities(features: Float, parameters: Parameters) -> Float:
     """log p_k(z) of each component, weights left out, of shape (K, n)."""
     unweighted = replace(parameters, weights=np.ones(parameters.n_components))
-    return np.asarray(joint_densities(coefficients(unweighted), features))
+    return joint_of(features, unweighted)
 
 
 def _scaled_densities(features: Float, parameters: Parameters) -> tuple[Float, Float]:

@@ -30,9 +30,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution
+from momentmix.fitting.em.em import joint_of
+from momentmix.fitting.em.patterns import completed, patterns
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.gaussian import coefficients, features_of, values_of
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
@@ -60,6 +62,8 @@ def information_matrix(
     features: Float, parameters: Parameters, n_threads: int = 1, weights: Float | None = None
 ) -> Float:
     """Mean outer product of the scores, weighted where there are weights of rows (n,)."""
+    if parameters.blocks.missing:
+        return _information_of_missing(features, parameters, weights)
     r, size = parameters.n_components, parameters.blocks.n_parameters
     n = features.shape[1]
     # Parts do not depend on the number of threads, so that neither do the bits.
@@ -93,6 +97,36 @@ def information_matrix(
     dependent = dependent_places(parameters)
     information[dependent, dependent] = 1.0
     return information
+
+
+def _information_of_missing(features: Float, p: Parameters, weights: Float | None) -> Float:
+    """The same where joined columns have missing cells: scores are expected given the others."""
+    n, d, score_of = features.shape[1], p.blocks.n_features, Scores(p)
+    weights = np.ones(n) if weights is None else weights
+    places, total = component_places(p), np.zeros((p.n_places,) * 2)
+    for start in range(0, n, _ROWS):
+        part = features[:, start : start + _ROWS]
+        found, scores = patterns(part, p.blocks), np.zeros((p.n_places, part.shape[1]))
+        shares, _ = responsibilities(joint_of(part, p))
+        for i, (values, rests) in enumerate(completed(part, p, found)):
+            own = np.zeros((p.blocks.n_places, part.shape[1]))
+            own[score_of.kept] = score_of(i, features_of(values.T, p.blocks), shares[i])
+            assert score_of.inverses is not None
+            for pattern, rest in zip(found, rests, strict=True):
+                # E[u uᵀ] is that of the completed rows and the covariance of what is missing.
+                half = score_of.inverses[i][np.ix_(pattern.block, pattern.missing)]
+                extra = half @ rest @ half.T
+                j, k = np.triu_indices(pattern.block.size)
+                terms = np.where(j == k, 0.5, 1.0) * extra[j, k]
+                target = 1 + d + p.blocks.table(pattern.block)[j, k]
+                own[np.ix_(target, pattern.rows)] += terms[:, None] * shares[i, pattern.rows]
+            scores[places[i]] = own
+        scores[places[:, 0]] -= p.weights[:, None]
+        total += (scores * weights[start : start + _ROWS]) @ scores.T
+    total /= weights.sum()
+    dependent = dependent_places(p)
+    total[dependent, dependent] = 1.0
+    return np.asarray(total)
 
 
 def settle_floored(

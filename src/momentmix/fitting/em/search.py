@@ -1,7 +1,7 @@
 """The search for a start of the full passes: candidates compete by likelihood on a sample.
 
-Short EM runs from k-means++ seeds and from random responsibilities, the moment answer, and the pool
-of all their components are candidates; the best goes on. With many rows, candidates are made on a
+Short EM runs from k-means++ seeds and from random responsibilities, and the pool of all their
+components are candidates; the best goes on. With many rows, candidates are made on a
 sample and judged on other rows; with few, on all rows, and compared on the same rows (every
 candidate has the same number of parameters). The prior of the variances takes part in all of it:
 ranked by likelihood alone, many starts find components of a few rows that happen to be close.
@@ -9,7 +9,6 @@ ranked by likelihood alone, many starts find components of a few rows that happe
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from enum import Enum
 from typing import NamedTuple
 
@@ -18,8 +17,11 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
+from momentmix.fitting.em.patterns import in_blocks
 from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
-from momentmix.fitting.em.starts import Start, random_starts, seeded_starts
+from momentmix.fitting.em.starts import Start, random_starts, seeded_starts, split_starts
+from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
@@ -43,6 +45,9 @@ _SEEDS_OF_FEW_ROWS, _LEAST_OF_FEW_ROWS = 64, 8
 _OBJECTIVE_DIGITS = 10  # of a log-likelihood per row; further ones are rounding
 _SAME = 1e-3  # nats a row: candidates at one optimum differ by less
 _CLEAR_STARTS, _CLEAR_SHARE = 3, 1 / 3  # starts that end at the best optimum, where it is clear
+# Components of mixtures that are grown by cuts, which find clusters along one column of many, and
+# EM steps after each cut. Of more components random starts find such clusters as well.
+_MOST_CUT, _CUT_STEPS = 5, 15
 _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
@@ -52,8 +57,7 @@ class StartKind(Enum):
     SEEDED = "k-means++ start {}"
     RANDOM = "random start {}"
     POOL = "pool of {} starts"
-    MOMENTS = "moments"
-    MOMENTS_BEFORE_EM = "moments, before EM"
+    CUT = "cuts of one component"
     CLOSED_FORM = "closed form"
     JOINED = "joined columns"
     GIVEN = "given start"
@@ -88,19 +92,19 @@ def ranked_candidates(
     sample: Sample,
     n_components: int,
     context: FitContext,
-    moment_answer: Callable[[], Parameters | None] | None = None,
     known: Parameters | None = None,
 ) -> list[Candidate]:
     """Candidates for the full passes, best first; a mixture that is `known` competes.
 
-    Where a third of the starts, of both kinds, end at the best, the pool is left out. The moment
-    answer is called for after the starts: it may be under way beside them.
+    Where a third of the starts, of both kinds, end at the best, the pool is left out.
     """
     search = _Search(sample, n_components, context)
     if known is not None:
         search.candidates[StartOrigin(StartKind.JOINED)] = search.converge([known])[0]
     with few_threads(True):
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
+        if n_components <= _MOST_CUT:
+            search.runs[StartOrigin(StartKind.CUT)] = search.cut()
         share = (2 * sample.blocks.n_features + 1) / len(search.short)
         if search.has_few_rows:
             started = int(_SEEDS_OF_FEW_ROWS * share)
@@ -110,8 +114,6 @@ def ranked_candidates(
             search.add_starts(_STARTS)
             if n_more > 0 and not search.finds_agree(search.compared_runs()):
                 search.add_starts(n_more)
-        if moment_answer is not None:
-            search.moment_answer = moment_answer()
         search.compete()
     return search.judged()
 
@@ -142,6 +144,19 @@ def quick_fit(
     return batch[int(values.argmax())]
 
 
+def single_component(sample: Sample, blocks: Blocks, context: FitContext) -> Parameters:
+    """One component: in closed form, or by EM where joined columns have missing cells."""
+    if not blocks.missing:
+        return one_component(sample.moments, blocks)
+    alone, structure = one_component(sample.moments), sample.moments.structure(blocks)
+    covariances = sample.moments.observed_covariance
+    assert covariances is not None
+    start = structure.raised(in_blocks(alone, blocks, covariances[None]))
+    prior = VariancePrior.of_rows(sample.features.shape[1], 1, structure)
+    features = sample.of_blocks(blocks).features
+    return settle(features, start[None], prior, _SHORT_STEPS, context.n_threads)[0][0]
+
+
 class _Search:
     """Short runs so far, and the candidates made of them."""
 
@@ -149,7 +164,6 @@ class _Search:
         self.sample, self.context, self.n_components = sample, context, n_components
         n = sample.features.shape[1]
         self.prior = context.prior(sample.moments, sample.blocks, n, n_components)
-        self.moment_answer: Parameters | None = None
         self.has_few_rows = n < FEW_ROWS
         n_short = _SHORT_PER_PARAMETER * n_components * sample.blocks.n_parameters
         n_short = min(max(n_short, _FEWEST_SHORT), _MOST_SHORT)
@@ -172,7 +186,7 @@ class _Search:
             self.runs.update({StartOrigin(kind, first + k): batch[k] for k in range(n_starts)})
 
     def compete(self) -> None:
-        """EM on the sample from the best runs, the pool and the moments."""
+        """EM on the sample from the best runs and the pool."""
         features, r = self.sample.features, self.n_components
         runs = self.compared_runs()
         is_clear = self.finds_agree(runs)
@@ -180,18 +194,24 @@ class _Search:
         new = {run.origin: run.parameters for run in runs[:n_best]}
         if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
-            parts = [run.parameters for run in pooled]
-            if self.moment_answer is not None:
-                parts.append(self.moment_answer)
-            pool = merge_copies(Parameters.concatenate(parts).normalized())
+            parts = Parameters.concatenate([run.parameters for run in pooled])
+            pool = merge_copies(parts.normalized())
             # All densities of a large pool are in memory at once: it sees fewer rows.
             thinned = self.short[:, : max(2000, _POOL_DENSITIES // pool.n_components)]
             pool_origin = StartOrigin(StartKind.POOL, len(self.runs))
             new[pool_origin] = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
-        if self.moment_answer is not None:
-            new[StartOrigin(StartKind.MOMENTS)] = self.moment_answer
         settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
         self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
+
+    def cut(self) -> Parameters:
+        """A mixture grown from one component by the best cut of each number."""
+        p = single_component(self.sample, self.sample.blocks, self.context)
+        for r in range(2, self.n_components + 1):
+            prior = VariancePrior.of_rows(self.short.shape[1], r, self.prior.structure)
+            starts = split_starts(self.short, p, prior)
+            found, values = settle(self.short, starts, prior, _CUT_STEPS, self.context.n_threads)
+            p = found[int(values.argmax())]
+        return p
 
     def compared_runs(self) -> list[Candidate]:
         """All runs, best first on some rows of the sample."""
@@ -208,11 +228,7 @@ class _Search:
 
     def judged(self) -> list[Candidate]:
         """All candidates, best first on the judging rows."""
-        options = dict(self.candidates)
-        if self.moment_answer is not None and not self.sample.is_all:
-            # Moments of all rows may know more than EM on a sample: the bare answer competes too.
-            options[StartOrigin(StartKind.MOMENTS_BEFORE_EM)] = self.moment_answer
-        return _best_first(options, self.sample.judges, self.prior)
+        return _best_first(self.candidates, self.sample.judges, self.prior)
 
     def converge(self, options: list[Parameters]) -> Parameters:
         """EM on the sample, of all options at once."""

@@ -26,9 +26,10 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.em import joint_of
 from momentmix.mixture.blocks import spread_of
-from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, m_step, values_of
+from momentmix.mixture.density import responsibilities
+from momentmix.mixture.gaussian import m_step, values_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
@@ -131,7 +132,7 @@ def split_starts(features: Float, p: Parameters, prior: VariancePrior) -> Parame
     of a column with heavy tails, and across the axis along which a component is longest.
     """
     z, gaussian = values_of(features, p.blocks), p.blocks.gaussian
-    shares, _ = responsibilities(joint_densities(coefficients(p), features))
+    shares, _ = responsibilities(joint_of(features, p))
     flat, odd, long = [], [], []
     for i, share in enumerate(shares):
         count = max(float(share.sum()), _FEWEST_CUT)

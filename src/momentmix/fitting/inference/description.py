@@ -26,9 +26,11 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.em.em import joint_of
+from momentmix.fitting.em.patterns import draw_missing
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, features_of, sample, values_of
+from momentmix.mixture.density import responsibilities
+from momentmix.mixture.gaussian import features_of, sample, values_of
 from momentmix.mixture.parameters import Parameters
 
 Level = Literal["exact", "close", "rough", "poor", "unknown"]
@@ -92,7 +94,7 @@ def describe(
     of all rows; None where nothing could be tested.
     """
     size, rng = _ROWS // len(unseen), np.random.default_rng(0)  # the same for every seed
-    used = _compared(moments, unseen[0][0])
+    used = _compared(moments)
     if not used.size:
         return Description()
     seen = [_filled(p, _some(values_of(features, p.blocks), size), rng) for p, features in unseen]
@@ -150,12 +152,9 @@ def _draw(p: Parameters, n: int, moments: StandardMoments, rng: np.random.Genera
     return drawn
 
 
-def _compared(moments: StandardMoments, p: Parameters) -> Int:
-    """Features that are compared: of columns with gaps at random the values, if none is joined."""
-    at_random = [law for law in moments.laws if law.at_random]
-    with_law = {law.features for law in p.blocks.laws}
-    first = 0 if any(law.features not in with_law for law in at_random) else -1
-    left_out = [j for law in at_random for j in law.features[first:]]
+def _compared(moments: StandardMoments) -> Int:
+    """Features that are compared: of columns with gaps at random the values."""
+    left_out = [law.features[-1] for law in moments.laws if law.at_random]
     return np.delete(np.arange(moments.n_features), left_out)
 
 
@@ -164,9 +163,11 @@ def _filled(p: Parameters, values: Float, rng: np.random.Generator) -> Float:
     laws = [law for law in p.blocks.laws if law.at_random]
     if not laws:
         return values
-    shares, _ = responsibilities(joint_densities(coefficients(p), features_of(values.T, p.blocks)))
+    features = features_of(values.T, p.blocks)
+    shares, _ = responsibilities(joint_of(features, p))
     ends, filled = np.cumsum(shares, axis=0), values.copy()
     labels = (rng.random(len(values[0])) * ends[-1] >= ends[:-1]).sum(axis=0)
+    draw_missing(filled, features, p, labels, rng)
     for law in laws:
         own = list(law.features)
         for i in range(p.n_components):

@@ -17,7 +17,6 @@ mixture, and the accuracies of that mixture and of mixtures drawn from its covar
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import cache, partial
 from math import inf, log, nan
@@ -26,21 +25,20 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import robust_rank
-from momentmix.errors import DecompositionError
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, information_rows, log_likelihood
+from momentmix.fitting.em.em import Sample, information_rows, joint_of, log_likelihood
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.em.search import (
-    FEW_ROWS,
     Candidate,
     StartKind,
     StartOrigin,
     given_candidate,
     ranked_candidates,
+    single_component,
 )
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe, described_by_effect
@@ -63,12 +61,11 @@ from momentmix.fitting.inference.uncertainty import (
     uncertainty_by_column,
 )
 from momentmix.fitting.inference.whitening import gaps_together
-from momentmix.fitting.moment.moment_fit import START, MomentFit, fit_moments, one_component
+from momentmix.fitting.moment.moment_fit import MomentFit
 from momentmix.fitting.outcome import Rest, StandardFit
 from momentmix.fitting.robust.halves import Again, Halves
-from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import joint_densities, most_probable
-from momentmix.mixture.gaussian import coefficients, features_of
+from momentmix.mixture.density import most_probable
+from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.gaussian import sample as drawn_rows
 from momentmix.mixture.matching import clustering_accuracy
 from momentmix.mixture.parameters import Parameters
@@ -95,8 +92,7 @@ def answer_from_rows(
     candidates = list(found) or find_candidates(sample, n_components, context)
     best, moments = candidates[0], sample.moments
     with context.clock.stage("passes"):
-        is_before_em = best.origin == StartOrigin(StartKind.MOMENTS_BEFORE_EM)
-        done = full_passes(sample, best.parameters, context, is_before_em)
+        done = full_passes(sample, best.parameters, context)
     p = done.parameters[context.order_of(done.parameters)]  # before anything is drawn from it
     features, counts = information_rows(sample, p.flat().size, context.rng)
     weights: list[Float | None] = [counts]
@@ -117,8 +113,9 @@ def answer_from_rows(
         with own.clock.stage("halves"):
             again = halves.compare(p)._replace(cut=halves.cut(p))
         certificate = certify(moments, p, test, uncertainty, support, own, again=again)
-        missing = about_missing(moments, p, features, counts, certificate.findings)
-        certificate = replace(certificate, findings=[*certificate.findings, *missing])
+        if not p.blocks.missing:
+            missing = about_missing(moments, p, features, counts, certificate.findings)
+            certificate = replace(certificate, findings=[*certificate.findings, *missing])
         return Rest(uncertainty, certificate)
 
     if not context.defers:
@@ -147,38 +144,14 @@ def _uncertainty(
 
 
 def find_candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:
-    """Starts for the passes, best first; the moment answer competes where it can be computed."""
-    r, moments, blocks = n_components, sample.moments, sample.blocks
-    if r == 1:
-        closed_form = one_component(moments, blocks)
-        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), closed_form, 0.0)]
-    # With few rows EM from many starts finds the same, and takes less time.
-    least = max(FEW_ROWS, ROWS_PER_PARAMETER * r * blocks.n_parameters)
-    moment_answer = None
+    """Starts for the passes, best first."""
+    if n_components == 1:
+        single = single_component(sample, sample.blocks, context)
+        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), single, 0.0)]
     with context.clock.stage("candidates"):
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
-        # Of wider models the moment answer takes longer than the EM starts.
-        can_fit = blocks.is_diagonal and r <= robust_rank(moments.n_features, moments.order)
-        if can_fit and moments.n_counted >= least:
-            moment_answer = begin_moment_answer(moments, r, context)
-        return ranked_candidates(sample, r, context, moment_answer)
-
-
-def begin_moment_answer(
-    moments: StandardMoments, n_components: int, context: FitContext
-) -> Callable[[], Parameters | None]:
-    """Return a function that gives the moment answer, which may be made beside the EM starts."""
-    rng = np.random.default_rng(context.rng.integers(2**63))
-    own = replace(context, rng=rng, n_threads=1)
-
-    def answer() -> Parameters | None:
-        # Without a moment answer the other candidates remain.
-        with suppress(DecompositionError):
-            return fit_moments(moments, n_components, own, START).parameters
-        return None
-
-    return begin(answer, context.n_threads)
+        return ranked_candidates(sample, n_components, context)
 
 
 # -- certificate -----------------------------------------------------------------------------------
@@ -248,7 +221,8 @@ def certify(
                 findings.append(found(FATAL, "column-shape", description.misfits, asides=apart))
         return Certificate(
             test, loss, findings, p.n_components, support, after_rows, found_again,
-            separation_of(ordered), description,
+            separation_of(ordered, lambda z: joint_of(features_of(z, p.blocks), ordered)),
+            description,
         )  # fmt: skip
 
 
@@ -257,27 +231,21 @@ def predicted_loss(
     uncertainty: Uncertainty,
     rng: np.random.Generator,
     finish: Callable[[Parameters], Parameters] | None = None,
-    joint_of: Callable[[Float], Callable[[Parameters], Float]] | None = None,
 ) -> float:
     """Loss of accuracy that nine of ten draws of the parameters stay below.
 
     Not the mean: where components overlap strongly the true loss exceeded it in half of the cases.
     """
     rows, labels = drawn_rows(answer, _ROWS, rng)
-    joint = (joint_of or partial(_joint_of, blocks=answer.blocks))(rows)
+    features = features_of(rows, answer.blocks)
     drawn = uncertainty.draw(rng, _DRAWS)
 
     def accuracy(parameters: Parameters) -> float:
-        return float((most_probable(joint(parameters)) == labels).mean())
+        return float((most_probable(joint_of(features, parameters)) == labels).mean())
 
     drawn = drawn if finish is None else finish(drawn)
     losses = accuracy(answer) - np.array([accuracy(drawn[k]) for k in range(_DRAWS)])
     return max(0.0, float(np.quantile(losses, 0.9)))
-
-
-def _joint_of(rows: Float, blocks: Blocks) -> Callable[[Parameters], Float]:
-    features = features_of(rows, blocks)
-    return lambda p: np.asarray(joint_densities(coefficients(p), features))
 
 
 # -- support of the number of components --------------------------------------------------------
@@ -313,8 +281,9 @@ def support_from_moments(
 
 def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
     """Share of rows of the first mixture that the second one sorts otherwise."""
-    joint = _joint_of(drawn_rows(first.normalized(), _ROWS, rng)[0], first.blocks)
-    return 1.0 - clustering_accuracy(most_probable(joint(first)), most_probable(joint(second)))
+    features = features_of(drawn_rows(first.normalized(), _ROWS, rng)[0], first.blocks)
+    labels = [most_probable(joint_of(features, p)) for p in (first, second)]
+    return 1.0 - clustering_accuracy(*labels)
 
 
 def support_from_rows(sample: Sample, parameters: Parameters, context: FitContext) -> Support:

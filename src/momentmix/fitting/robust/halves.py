@@ -23,11 +23,18 @@ from scipy.optimize import linear_sum_assignment
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import MOST_NUMBERS, Sample, draw_sample, run_batch, settle
+from momentmix.fitting.em.em import (
+    MOST_NUMBERS,
+    Sample,
+    draw_sample,
+    joint_of,
+    run_batch,
+    settle,
+)
 from momentmix.fitting.em.starts import LEAST_WEIGHT, random_starts, seeded_starts
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
-from momentmix.mixture.density import joint_densities, most_probable
-from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.mixture.density import most_probable
+from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.separation import LEAST_GAP, below_tops, separation_of
@@ -98,7 +105,7 @@ class Halves:
 
     def labels(self, p: Parameters) -> Int:
         """Component of each row."""
-        return np.asarray(most_probable(joint_densities(coefficients(p), self.features(p))))
+        return np.asarray(most_probable(joint_of(self.features(p), p)))
 
     def fitted(self, places: NDArray[np.bool_], p: Parameters, seed: list[int]) -> Parameters:
         """The best mixture of some rows that EM finds from `p` and from fresh starts."""
@@ -199,7 +206,7 @@ def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
     Along the direction that tells the two apart best, rows near the lowest point of the mixture's
     density are counted, and rows near the tops to both sides.
     """
-    labels = most_probable(joint_densities(coefficients(p), features))
+    labels = most_probable(joint_of(features, p))
     z, matrices = values_of(features, p.blocks), p.matrices
     for i in range(p.n_components):
         for k in range(i):

@@ -20,26 +20,29 @@ predict left-out rows better, beyond chance.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from math import inf, log
+from collections.abc import Callable
+from functools import partial
+from math import log
 from typing import NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Float
-from momentmix.families.distribution import Distribution
+from momentmix._typing import Float, Int
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, log_likelihood, settle
-from momentmix.fitting.em.search import Candidate, ranked_candidates
-from momentmix.fitting.moment.moment_fit import one_component
-from momentmix.fitting.outcome import JoinedColumns, JoinReason
-from momentmix.fitting.robust.number_of_components import (
-    Choice,
-    bic,
+from momentmix.fitting.em.em import Sample, bic, joint_of, log_likelihood, settle
+from momentmix.fitting.em.patterns import (
+    MOST_PATTERNS,
+    in_blocks,
+    observed_covariances,
+    observed_values,
 )
-from momentmix.mixture.blocks import Blocks, spread_of
-from momentmix.mixture.density import joint_densities, log_sums, responsibilities
-from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.fitting.em.search import Candidate, ranked_candidates, single_component
+from momentmix.fitting.outcome import JoinedColumns, JoinReason
+from momentmix.fitting.robust.number_of_components import Choice
+from momentmix.lazy import lazy_property
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.density import log_sums, responsibilities
+from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
 from momentmix.progress import detail
@@ -89,6 +92,15 @@ class BlockSearch:
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
         self.preferred: Option | None = None
         self.number: int | None = None  # of components, where it is decided
+        self.with_missing = {law.value_feature for law in sample.moments.laws} - {None}
+
+    @lazy_property
+    def full(self) -> Blocks:
+        """All columns joined that may be."""
+        joinable = tuple(self.moments.joinable.tolist())
+        if not self.may_join(len(joinable), joinable):
+            joinable = tuple(j for j in joinable if j not in self.with_missing)
+        return self.moments.joined([joinable])
 
     @property
     def best(self) -> Option:
@@ -102,8 +114,7 @@ class BlockSearch:
 
     def kinds(self, n_components: int) -> list[Blocks]:
         """Diagonal covariances and, where rows allow for them, full ones."""
-        d, laws = self.moments.n_features, self.moments.laws
-        full = Blocks.full(d, laws)
+        d, full = self.moments.n_features, self.full
         enough = ROWS_PER_FULL_PARAMETER * n_components * full.n_parameters
         is_full = full.joined and d <= MOST_FULL_FEATURES and self.moments.n_counted >= enough
         return [self.moments.alone, *([full] if is_full else [])]
@@ -123,7 +134,7 @@ class BlockSearch:
     def start(self, n_components: int, blocks: Blocks) -> Option:
         """The best mixture of some blocks by a full search."""
         if n_components == 1:
-            return self.add(one_component(self.moments, blocks))
+            return self.add(single_component(self.sample, blocks, self.context))
         return self.add(self.searched(n_components, blocks)[0].parameters)
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
@@ -142,8 +153,21 @@ class BlockSearch:
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
         widest = self.moments.n_counted // parameters.n_components - 1
-        n, laws = self.sample.features.shape[1], parameters.blocks.laws
-        return paying_blocks(parameters.weights, within, n, price, widest, laws)
+        groups = paying_groups(
+            parameters.weights, within, self.sample.features.shape[1], price,
+            partial(self.may_join, widest), self.moments.joinable,
+        )  # fmt: skip
+        return self.moments.joined(groups)
+
+    def may_join(self, widest: int, group: tuple[int, ...]) -> bool:
+        """Whether a block has few enough columns, and patterns of missing cells."""
+        missing = sorted(self.with_missing.intersection(group))
+        if len(group) > widest or not missing:
+            return len(group) <= widest
+        rows = self.sample.of_blocks(self.moments.alone).features
+        observed = observed_values(rows, self.moments, np.array(missing))
+        n_patterns = len(np.unique(observed, axis=1).T)
+        return n_patterns <= MOST_PATTERNS and bool((observed @ observed.T).min() > 2 * len(group))
 
     def improve(self, start: Option) -> None:
         """Join what pays by the shares of a mixture, and go on from there."""
@@ -189,14 +213,13 @@ class BlockSearch:
             others = np.ascontiguousarray(features[:, fold != k])
             fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
             mine = features[:, fold == k]
-            scores[fold == k] = log_sums(joint_densities(coefficients(fitted), mine))
+            scores[fold == k] = log_sums(joint_of(mine, fitted))
         return scores
 
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
         structure = self.moments.structure(blocks)
-        moved = replace(parameters, covariances=None, blocks=blocks)
-        moved = structure.raised(moved.with_spread(spread_of(within, blocks)))
+        moved = structure.raised(in_blocks(parameters, blocks, within))
         features = self.sample.of_blocks(blocks).features
         prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
         return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
@@ -222,7 +245,7 @@ class BlockSearch:
         best, moments, compared = self.best, self.moments, []
         blocks = best.parameters.blocks
         text = "no columns joined"
-        full = Blocks.full(moments.n_features, moments.laws)
+        full = self.full
         if blocks == full and len(blocks.joined) == 1:
             text = option(blocks="full")
         elif blocks.joined:
@@ -241,7 +264,12 @@ def within_components(sample: Sample, parameters: Parameters) -> Float:
     """Covariances of all pairs of features within components, of shape (r, d, d)."""
     features = sample.of_blocks(parameters.blocks).features
     values = values_of(features, parameters.blocks)
-    shares, _ = responsibilities(joint_densities(coefficients(parameters), features))
+    shares, _ = responsibilities(joint_of(features, parameters))
+    if any(law.value_feature is not None for law in sample.moments.laws):
+        within = observed_covariances(features, sample.moments, shares)
+        eigenvalues, vectors = np.linalg.eigh(within)  # not all from the same rows
+        eigenvalues = np.maximum(eigenvalues, _LEAST_VARIANCE)[:, None]
+        return np.asarray((vectors * eigenvalues) @ vectors.swapaxes(1, 2))
     counts = np.maximum(shares.sum(axis=1), FEWEST_ROWS)
     means = shares @ values.T / counts[:, None]
     within = np.array([(values * share) @ values.T for share in shares])
@@ -251,31 +279,29 @@ def within_components(sample: Sample, parameters: Parameters) -> Float:
     return np.asarray(within + _LEAST_VARIANCE * np.eye(len(values)))
 
 
-def paying_blocks(
+def paying_groups(
     weights: Float,
     within: Float,
     n_rows: int,
     price: float | None = None,
-    widest: int | None = None,
-    laws: tuple[Distribution, ...] = (),
-) -> Blocks:
-    """Blocks joined by the largest gain first, while there is one.
+    may_join: Callable[[tuple[int, ...]], bool] = lambda group: True,
+    joinable: Int | None = None,
+) -> list[tuple[int, ...]]:
+    """Groups of features joined by the largest gain first, while there is one.
 
     `within` are covariances within components, (r, d, d), estimated from `n_rows` rows; `price` is
-    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it. Blocks have `widest`
-    columns at most, and features with laws are joined with no others.
+    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it.
 
     Examples
     --------
     >>> within = np.array([[[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.0, 0.0, 1.0]]])
-    >>> paying_blocks(np.ones(1), within, 1000).joined
-    ((0, 1),)
+    >>> paying_groups(np.ones(1), within, 1000)
+    [(2,), (0, 1)]
     """
     r, d = within.shape[:2]
     price = 0.5 * log(n_rows) if price is None else price
-    widest = d if widest is None else widest
     least = log(max(1, d * (d - 1) // 2))
-    single = Blocks(d, laws=laws).single
+    single = np.arange(d) if joinable is None else joinable
     groups: list[tuple[int, ...]] = [(int(j),) for j in single]
     volumes = {group: _volume(weights, within, group) for group in groups}
     pairs = single[np.stack(np.triu_indices(single.size, 1), axis=1)]
@@ -284,8 +310,6 @@ def paying_blocks(
 
     def gain(first: tuple[int, ...], second: tuple[int, ...]) -> float:
         joint = tuple(sorted(first + second))
-        if len(joint) > widest:
-            return -inf
         if joint not in volumes:
             volumes[joint] = _volume(weights, within, joint)
         gained = 0.5 * n_rows * (volumes[first] + volumes[second] - volumes[joint])
@@ -296,12 +320,15 @@ def paying_blocks(
     while gains:
         first, second = max(gains, key=lambda pair: gains[pair])
         joint = tuple(sorted(first + second))
+        if not may_join(joint):
+            del gains[first, second]
+            continue
         groups = [group for group in groups if group not in (first, second)]
         gains = {pair: value for pair, value in gains.items() if not {first, second} & set(pair)}
         new = {(group, joint): gain(group, joint) for group in groups}
         gains.update({pair: value for pair, value in new.items() if value > least})
         groups.append(joint)
-    return Blocks.of(d, groups, laws)
+    return groups
 
 
 def _volume(weights: Float, within: Float, group: tuple[int, ...]) -> float:

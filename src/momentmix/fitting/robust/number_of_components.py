@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import inf, log, nan
+from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
@@ -42,7 +42,6 @@ from momentmix.fitting.robust.answers import (
     support_from_moments,
 )
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.parameters import Parameters
 from momentmix.progress import detail
 from momentmix.wording import option
 
@@ -66,11 +65,6 @@ class Choice(NamedTuple):
     candidates: Sequence[Candidate] = ()
     blocks: Blocks | None = None
     joined: tuple[JoinedColumns, ...] = ()
-
-
-def bic(parameters: Parameters, n_rows: int, log_likelihood: float) -> float:
-    """Bayesian information criterion of rows with this log-likelihood each, on average."""
-    return parameters.n_free * log(n_rows) - 2.0 * n_rows * log_likelihood
 
 
 def with_final(tried: tuple[Trial, ...], option: tuple[float, float]) -> tuple[Trial, ...]:

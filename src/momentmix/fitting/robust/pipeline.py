@@ -34,8 +34,8 @@ from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
-from momentmix.fitting.em.em import draw_sample, log_likelihood, standardized_density
-from momentmix.fitting.em.patterns import PatternLayout, pattern_sums
+from momentmix.fitting.em.em import Sample, bic, draw_sample, log_likelihood, row_sums
+from momentmix.fitting.em.patterns import observed_covariances, observed_values
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import find_constants, find_dropped
@@ -51,13 +51,11 @@ from momentmix.fitting.robust.background import (
     wide_density,
 )
 from momentmix.fitting.robust.groups import choose_number
-from momentmix.fitting.robust.joined_missing import answer_by_patterns
 from momentmix.fitting.robust.joining import choose_blocks
 from momentmix.fitting.robust.number_of_components import (
     Choice,
     answer_without_rows,
     better_number,
-    bic,
     with_final,
 )
 from momentmix.mixture.blocks import Blocks
@@ -93,11 +91,17 @@ def fit_robust(
         context = replace(context, background=context.checked.outliers.places.size > 0)
     rows = None if isinstance(data, StandardMoments) else data
     varying = all_columns.varying()
-    joined, with_missing = _varying_blocks(blocks, all_columns, varying, n_components)
     if context.start is not None:
         context.start.check(n_components, all_columns.n_features)
         context = replace(context, start=context.start.standardized(varying))
     sample = None if rows is None else draw_sample(rows, varying, context.rng)
+    if sample is not None and any(law.value_feature is not None for law in varying.laws):
+        features = sample.all_features
+        every = np.ones((1, features.shape[1]))
+        covariance = observed_covariances(features, varying, every)[0]
+        varying = replace(varying, observed_covariance=covariance)
+        sample = sample._replace(moments=varying)
+    joined = _varying_blocks(blocks, all_columns, varying, sample)
     choice: Choice | None = None
     # Without rows, blocks that are to be found remain None: the test of an answer names them.
     if sample is not None and isinstance(n_components, str):
@@ -126,15 +130,9 @@ def fit_robust(
         assert joined is not None
         _check_widest(joined, moments, r)
         sample = sample.of_blocks(joined)._replace(moments=moments)
-        if with_missing:
-            layout = PatternLayout.of(moments, (*joined.joined, *with_missing))
-            _check_widest(layout.blocks, moments, r)
-            answer = answer_by_patterns(sample, layout, r, context)
-            values = set(varying.columns[list(layout.seen_of)].tolist())
-            all_columns = replace(all_columns, laws=with_joined_values(all_columns.laws, values))
-        else:
-            found = () if choice is None else choice.candidates
-            answer = answer_from_rows(sample, r, context, found)
+        answer = answer_from_rows(sample, r, context, () if choice is None else choice.candidates)
+        values = varying.columns[[value for value, *_ in joined.missing]].tolist()
+        all_columns = replace(all_columns, laws=with_joined_values(all_columns.laws, values))
     can_repeat = isinstance(rows, Rows) and not rows.is_remote and asked.far is None
     can_repeat = can_repeat and asked.background is not False
     wide = _scattered(answer)
@@ -165,7 +163,7 @@ def fit_robust(
 def _scattered(answer: StandardFit) -> NDArray[np.bool_]:
     """Which components are no groups, but light and wide: rows around all groups; (r,)."""
     p, numbers = answer.parameters, answer.parameters.blocks.gaussian
-    if not len(numbers) or answer.layout is not None:
+    if not len(numbers) or answer.parameters.blocks.missing:
         return np.zeros(p.n_components, np.bool_)
     spread = np.log(p.variances[:, numbers]).mean(axis=1)  # 0 is that of all rows
     return np.asarray((p.weights <= _LIGHTEST_GROUP) & (spread > 2 * np.log(_WIDE)))
@@ -221,32 +219,37 @@ def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) ->
 
 
 def _varying_blocks(
-    blocks: AskedBlocks,
+    asked: AskedBlocks,
     all_columns: StandardMoments,
     varying: StandardMoments,
-    n_components: Number,
-) -> tuple[Blocks | None, tuple[tuple[int, ...], ...]]:
-    """Blocks of features that vary: without missing cells (None: to be found), and with some."""
-    known = known_blocks(blocks, all_columns.n_features, all_columns.feature_names)
+    sample: Sample | None,
+) -> Blocks | None:
+    """Blocks of features that vary; None where they are to be found."""
+    known = known_blocks(asked, all_columns.n_features, all_columns.feature_names)
     if known is None:
-        return None, ()
-    values = {law.value_feature for law in all_columns.laws} - {None}
-    found = [block for block in known.joined if values.intersection(block)]
-    if found and isinstance(n_components, str):
-        raise InputError(
-            f'n_components="{n_components}" does not go with joined columns that have missing '
-            "cells. Give a number of components, and compare those of several fits by BIC."
-        )
-    place = {int(column): number for number, column in enumerate(varying.columns)}
-    for j in (j for block in found for j in block):
-        if j not in place:
+        return None
+    blocks = varying.joined(known.restricted(varying.columns).joined)
+    missing = {law.value_feature for law in all_columns.laws}
+    constant = set(range(all_columns.n_features)) - set(varying.columns.tolist())
+    for j in (j for block in known.joined for j in block):
+        if j in constant & missing:
             raise InputError(
                 f"column {all_columns.column_name(j)} is constant where it is seen, so that it "
                 "has no correlations. Take it out of the block."
             )
-    others = Blocks.of(known.n_features, [block for block in known.joined if block not in found])
-    joined = Blocks.of(varying.n_features, others.restricted(varying.columns).joined, varying.laws)
-    return joined, tuple(tuple(place[j] for j in block) for block in found)
+    for block, _ in blocks.places if blocks.missing and sample is not None else ():
+        assert sample is not None
+        observed = observed_values(sample.all_features, varying, block)
+        together = observed @ observed.T
+        if together.min() < block.size + 1:
+            j, k = np.unravel_index(int(together.argmin()), together.shape)
+            names = [varying.column_name(int(block[place])) for place in (j, k)]
+            raise InputError(
+                f"columns {names[0]} and {names[1]} are in one block, but almost never seen in "
+                f"the same row ({together.min():.0f} of {observed.shape[1]} rows), so that their "
+                "covariance cannot be known. Take one of them out of the block."
+            )
+    return blocks
 
 
 def _check_memory(table: Table, n_components: Number) -> None:
@@ -450,13 +453,10 @@ def _log_likelihoods(
     rows: Rows, log_prob: Callable[[Any], Any], answer: StandardFit, context: FitContext
 ) -> tuple[float, float]:
     """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
-    moments, p, layout = answer.moments, answer.parameters, answer.layout
+    sums_of = row_sums(answer.moments, answer.parameters)
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
-        if layout is None:
-            _, total, n_rows = standardized_density(moments, p).em_sums(block, counts)
-        else:
-            _, total, n_rows = pattern_sums(block, moments, layout, p)
+        _, total, n_rows = sums_of(block, counts)
         logs = log_prob(block)
         xp = namespace(logs)
         if counts is not None:

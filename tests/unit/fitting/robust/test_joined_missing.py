@@ -1,15 +1,21 @@
 """Fits of joined columns with missing cells: EM by pattern."""
 
+from dataclasses import replace
+from itertools import permutations
+
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.stats import multivariate_normal
 
 import momentmix as mm
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.patterns import PatternLayout, pattern_information, single_component
-from momentmix.fitting.em.scores import mean_score
-from momentmix.mixture.gaussian import m_step
+from momentmix.fitting.em.em import joint_of, row_sums
+from momentmix.fitting.em.patterns import in_blocks, observed_covariances
+from momentmix.fitting.em.scores import information_matrix, mean_score
+from momentmix.mixture.gaussian import features_of, m_step
 from momentmix.mixture.parameters import Parameters, dependent_places, moved_spread
-from momentmix.mixture.prior import Structure, VariancePrior
+from momentmix.mixture.prior import VariancePrior
 
 BLOCKS = [["a", "b", "c"], ["d", "e", "f"]]
 
@@ -69,11 +75,41 @@ def test_groups_are_useful_though_nothing_was_tested(fitted):
     assert str(certificate).count("no test:") == 1
 
 
+def test_number_and_blocks_are_chosen_from_rows_with_gaps():
+    rng = np.random.default_rng(3)
+    labels = np.arange(900) % 3
+    shared = rng.standard_normal((900, 1))
+    rows = np.array([[0, 0, 0], [4, 0, 2], [0, 5, -2]])[labels] + 0.8 * shared
+    rows = np.hstack([rows + 0.6 * rng.standard_normal((900, 3)), rng.standard_normal((900, 1))])
+    rows[rng.random(900) < 0.1, 0] = np.nan
+    rows[(rows[:, 3] > 0.5) & (rng.random(900) < 0.3), 1] = np.nan  # by a column that is observed
+    result = mm.fit(rows, missing="mar", random_state=0)
+    assert result.mixture.n_components == 3
+    assert [set(block.columns) for block in result.joined] == [{0, 1, 2}]
+    labels_found = result.mixture.predict(rows)
+    agreed = max(
+        np.mean(np.array(order)[labels_found] == labels) for order in permutations(range(3))
+    )
+    assert agreed > 0.95
+
+
+def test_penguins_have_three_groups_with_and_without_rows_with_gaps():
+    table = pd.read_csv(mm.example_table("penguins"))
+    columns = [c for c in table if c.endswith(("_mm", "_g"))]
+    results = [
+        mm.fit(table, columns=columns, missing=missing, random_state=0)
+        for missing in ("mar", "drop")
+    ]
+    assert [result.mixture.n_components for result in results] == [3, 3]
+    labels = [result.mixture.predict(table[columns].dropna()) for result in results]
+    assert (labels[0] == labels[1]).mean() > 0.98
+
+
 # -- the arithmetic -------------------------------------------------------------------------------
 
 
 def small():
-    """Standardized rows, their layout, and parameters that are not at a maximum."""
+    """Rows, their moments, T(z), and parameters that are not at a maximum."""
     rows, _ = truth().sample(600, random_state=2)
     table = mm.summarize(rows, 2, missing="model")
     features = table.schema.encode(rows)
@@ -84,21 +120,40 @@ def small():
         d, 1, (np.ones(1), np.zeros(d)), (np.ones((d, 1)),), len(values), len(values), shift,
         scale, features.min(axis=0), features.max(axis=0),
     ).with_laws(table.schema.laws())  # fmt: skip
-    layout = PatternLayout.of(moments, ((0, 2, 4), (6, 8, 10)))
-    pattern_rows = layout.rows(values)
-    total = single_component(pattern_rows, 1e-6).matrices[0]
-    structure = Structure.of_total(1e-6, layout.blocks, total)
-    prior = VariancePrior.of_rows(len(values), 2, structure)
+    alone = features_of(values, moments.alone)
+    covariance = observed_covariances(alone, moments, np.ones((1, len(values))))[0]
+    moments = replace(moments, observed_covariance=covariance)
+    blocks = moments.joined([(0, 2, 4), (6, 8, 10)])
+    prior = VariancePrior.of_rows(len(values), 2, moments.structure(blocks))
     rng = np.random.default_rng(4)
     means = 0.5 * rng.standard_normal((2, d))
-    start = Parameters(np.array([0.4, 0.6]), means, np.ones((2, d)), None, layout.blocks)
-    statistics, _, _ = pattern_rows.sums(start.completed())
-    return values, layout, pattern_rows, prior, m_step(statistics, prior)
+    start = Parameters(np.array([0.4, 0.6]), means, np.ones((2, d)), None, blocks)
+    statistics, _, _ = row_sums(moments, start.completed())(features)
+    return features, moments, features_of(values, blocks), m_step(statistics, prior)
+
+
+def test_densities_are_those_of_observed_cells():
+    features, moments, table, p = small()
+    joint = joint_of(table, p)
+    for row in range(0, 60, 7):
+        for i in range(2):
+            expected = np.log(p.weights[i])
+            for block in ((0, 2, 4), (6, 8, 10)):
+                own = [j for j in block if features[row, j + 1] > 0]
+                if own:
+                    z = (features[row, own] - moments.shift[own]) / moments.scale[own]
+                    matrix = p.matrices[i][np.ix_(own, own)]
+                    expected += multivariate_normal.logpdf(z, p.means[i, own], matrix)
+                    expected -= np.log(moments.scale[own]).sum()
+            q = moments.shift + moments.scale * p.means[i]
+            seen = features[row, 1::2] > 0
+            expected += np.where(seen, np.log(q[1::2]), np.log1p(-q[1::2])).sum()
+            assert joint[i, row] == pytest.approx(expected, abs=1e-9)
 
 
 def test_scores_are_the_slopes_of_the_likelihood():
-    _, layout, rows, _, p = small()
-    statistics, _, n = rows.sums(p)
+    features, moments, _, p = small()
+    statistics, _, n = row_sums(moments, p)(features)
     score = mean_score(statistics, p)
     r, d = p.means.shape
     step = 1e-5
@@ -109,27 +164,49 @@ def test_scores_are_the_slopes_of_the_likelihood():
         return Parameters(p.weights, means, p.variances, p.covariances, p.blocks).completed()
 
     for j in (0, 1, 8):
-        ends = [rows.sums(moved(1, j, by))[1] / n for by in (-step, step)]
+        ends = [row_sums(moments, moved(1, j, by))(features)[1] / n for by in (-step, step)]
         assert score[r + d + j] == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-6)
-    place = layout.blocks.place_of[2, 4]
-    change = np.zeros((r, layout.blocks.n_spread))
+    place = p.blocks.place_of[2, 4]
+    change = np.zeros((r, p.blocks.n_spread))
     ends = []
     for by in (-step, step):
         change[0, place] = by
-        ends.append(rows.sums(moved_spread(p, change))[1] / n)
+        ends.append(row_sums(moments, moved_spread(p, change))(features)[1] / n)
     spread_score = score[r + 2 * r * d + place - d]
     assert spread_score == pytest.approx((ends[1] - ends[0]) / (2 * step), abs=1e-6)
 
 
 def test_information_is_the_outer_product_of_the_scores():
-    values, layout, _, _, p = small()
-    few = values[:5]
-    scores = [mean_score(layout.rows(row[None]).sums(p)[0], p) for row in few]
+    features, moments, table, p = small()
+    scores = [mean_score(row_sums(moments, p)(row[None])[0], p) for row in features[:5]]
     expected = np.mean([np.outer(score, score) for score in scores], axis=0)
-    information = pattern_information(layout, few, p)
+    information = information_matrix(table[:, :5], p)
     kept = np.setdiff1d(np.arange(len(expected)), dependent_places(p))
     own = np.ix_(kept, kept)
     np.testing.assert_allclose(information[own], expected[own], rtol=0, atol=1e-10)
+
+
+def test_blocks_there_and_back_are_the_same_mixture():
+    features, moments, _, p = small()
+    values = (features - moments.shift) / moments.scale
+    apart = in_blocks(p, moments.alone, p.matrices)
+    again = in_blocks(apart, p.blocks, p.matrices)
+    np.testing.assert_allclose(again.flat(), p.flat(), atol=1e-10)
+    diagonal = in_blocks(p, p.blocks, p.matrices * np.eye(values.shape[1]))
+    np.testing.assert_allclose(
+        joint_of(features_of(values, moments.alone), apart),
+        joint_of(features_of(values, p.blocks), diagonal),
+        atol=1e-9,
+    )
+
+
+def test_weights_are_repeated_rows():
+    rows, _ = truth().sample(400, random_state=2)
+    options = {"blocks": BLOCKS, "missing": "model", "random_state": 0, "max_passes": 5}
+    start = truth()
+    twice = mm.fit(rows, 3, sample_weight=np.full(400, 2), start=start, **options)
+    repeated = mm.fit({k: np.repeat(x, 2) for k, x in rows.items()}, 3, start=start, **options)
+    np.testing.assert_allclose(twice.mixture.means, repeated.mixture.means, atol=1e-6)
 
 
 def test_what_cannot_be_fitted():
@@ -137,8 +214,6 @@ def test_what_cannot_be_fitted():
     options = {"blocks": BLOCKS, "missing": "model"}
     with pytest.raises(mm.InputError, match="from moments alone"):
         mm.fit(mm.summarize(rows, 2, missing="model"), 2, blocks=BLOCKS)
-    with pytest.raises(mm.InputError, match="Give a number of components"):
-        mm.fit(rows, "auto", **options)
     rows["a"][:250], rows["b"][250:] = np.nan, np.nan
     with pytest.raises(mm.InputError, match="almost never seen in the same row"):
         mm.fit(rows, 2, **options)

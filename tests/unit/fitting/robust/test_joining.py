@@ -6,7 +6,7 @@ import pytest
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError
 from momentmix.fitting.outcome import JoinReason
-from momentmix.fitting.robust.joining import paying_blocks
+from momentmix.fitting.robust.joining import paying_groups
 
 N = 8000
 
@@ -187,6 +187,6 @@ def test_what_pays_is_joined():
     within[0, 0, 1] = within[0, 1, 0] = 0.5
     within[1, 2, 4] = within[1, 4, 2] = -0.5
     weights = np.array([0.5, 0.5])
-    assert paying_blocks(weights, within, 2000).joined == ((0, 1), (2, 4))
-    assert paying_blocks(weights, within, 40).joined == ()  # control: too few rows
-    assert paying_blocks(weights, within, 40, price=0.1).joined == ((0, 1), (2, 4))
+    assert sorted(paying_groups(weights, within, 2000)) == [(0, 1), (2, 4), (3,)]
+    assert all(len(x) == 1 for x in paying_groups(weights, within, 40))  # control: too few rows
+    assert sorted(paying_groups(weights, within, 40, price=0.1)) == [(0, 1), (2, 4), (3,)]
