@@ -6,10 +6,10 @@ scripts. So text has the color of the page, and lines are half transparent.
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Sequence
 
-from momentmix.html.markup import Markup as Markup
-from momentmix.html.markup import escaped
+from momentmix.errors import printable
 from momentmix.html.palette import COLORS, component_color
 from momentmix.wording import percent
 
@@ -18,9 +18,18 @@ _CELL = f"padding:.15em .7em .15em 0;text-align:left;vertical-align:top;border-b
 _TONES = {"good": "#2e8b57", "bad": "#c0392b", "plain": "#7f8c8d"}
 
 
+class Markup(str):
+    """Text that is HTML already; other text is escaped."""
+
+
+def _escaped(text: object) -> str:
+    """Return text for HTML: markup and control characters are escaped."""
+    return html.escape(printable(str(text)), quote=True)
+
+
 def _element(tag: str, *parts: object, style: str = "", between: str = "") -> Markup:
     """Return an element; parts are escaped unless they are `Markup`."""
-    inner = between.join(part if isinstance(part, Markup) else escaped(part) for part in parts)
+    inner = between.join(part if isinstance(part, Markup) else _escaped(part) for part in parts)
     start = f'{tag} style="{style}"' if style else tag
     return Markup(f"<{start}>{inner}</{tag}>")
 

@@ -1,193 +1,303 @@
-"""The HTML page of a report: its sections, cards of the groups, pictures of columns and pairs."""
+"""What a report says, as data: its template only arranges it.
+
+Texts are plain; the template escapes all of them.
+"""
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from collections.abc import Iterator
-from importlib.resources import files
+from dataclasses import dataclass, replace
+from math import inf, isnan, nan
+from typing import Any, NamedTuple
 
-from momentmix.html.markup import bar, chip, classes_of, escaped, folded
-from momentmix.html.palette import COLORS, ink_on
-from momentmix.mixture.profile import ComponentProfile
-from momentmix.mixture.separation import separation_words
-from momentmix.mixture.traits import Trait
-from momentmix.reporting.contents import Contents
-from momentmix.reporting.pictures import MOST_POINTS, Picture
-from momentmix.reporting.tables import expert_section, side_by_side
-from momentmix.reporting.verdict import first_screen, next_section
-from momentmix.wording import no_group, percent
+import numpy as np
 
-_COLUMNS_SHOWN = 12  # pictures of columns; the others are folded
-_MOST_TRAITS = 3  # shown at once; the others are folded
+from momentmix._typing import Float
+from momentmix.displays.separation import by_separation
+from momentmix.displays.style import drawable
+from momentmix.families.column import restored
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.outcome import Trial
+from momentmix.fitting.record import FitRecord
+from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.parameter_table import (
+    Intervals,
+    Parameter,
+    ParameterTable,
+    column_names,
+    joined_columns,
+    overall_spread,
+)
+from momentmix.mixture.profile import NEVER_SEEN, Profile
+from momentmix.wording import (
+    cleared,
+    cut,
+    listed,
+    percent,
+    plural,
+    short_number,
+    whole_percent,
+)
 
-
-def page(c: Contents) -> str:
-    """Return the HTML file as text."""
-    style = files("momentmix.reporting").joinpath("style.css").read_text(encoding="utf-8")
-    for i, color in enumerate(COLORS):  # of chips, of edges, and of bars
-        style += f".c{i}{{--own:{color};--on:{ink_on(color)}}}\n"
-    makers = {
-        ("groups", "What are the groups?"): _cards,
-        ("numbers", "The groups side by side"): side_by_side,
-        ("next", "What to do next"): next_section,
-        ("columns", "What do the columns look like?"): _columns,
-        ("pairs", "Which pairs of columns separate the groups?"): _pairs,
-        ("experts", "For experts"): expert_section,
-    }
-    made = [(*names, "\n".join(filter(None, make(c)))) for names, make in makers.items()]
-    sections = [(name, heading, inner) for name, heading, inner in made if inner]
-    body = "\n".join(
-        f'<section id="{name}" aria-labelledby="{name}-heading">\n'
-        f'<h2 id="{name}-heading">{heading}</h2>\n{inner}\n</section>'
-        for name, heading, inner in sections
-    )
-    links = "".join(f'<li><a href="#{name}">{heading}</a></li>' for name, heading, _ in sections)
-    about = f"Report on {c.model_name}" if c.model_name else "Report on a fitted mixture"
-    written = f"{c.day.day} {c.day:%B} {c.day.year}"
-    # The browser may use only this style, and run and load nothing.
-    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-    policy = (
-        f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; "
-        "form-action 'none'"
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{escaped(c.title)} – momentmix report</title>
-<link rel="icon" href="data:,">
-<style>{style}</style>
-</head>
-<body>
-<a class="skip" href="#main">To the contents</a>
-<header>
-<p class="soft">{escaped(about)}, <time datetime="{c.day.isoformat()}">{written}</time></p>
-<h1>{escaped(c.title)}</h1>
-{first_screen(c)}
-<nav aria-label="Sections"><ul>{links}</ul></nav>
-</header>
-<main id="main">
-{body}
-</main>
-</body>
-</html>
-"""
+_SENTENCES = {
+    "passed": "No test speaks against this fit.",
+    "untested": "No test rejects this fit, but not everything could be tested.",
+}
+_SHORTCOMINGS = {  # of a fit that did not pass
+    "misfit": "the data contradict the model",
+    "imprecise": "the groups are not known precisely enough",
+    "unsupported": "fewer groups, or others, describe the data as well",
+    "not-reproduced": "other rows do not give all of these groups",
+    "not-described": "the model is far from the distribution of the rows",
+}
+_LABELS = {FATAL: ("bad", "Needed"), WARNING: ("warn", "Worth a look")}
+_OTHER_LABEL = "plain", "Good to know"
+_MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
+_MOST_LEVELS = 6  # of a column among the groups side by side, those that differ most
+_MOST_INTERVALS = 5000  # in the table of all parameters; with more the page would grow too large
+_LEAST_SEEN = 0.25  # standard deviations by which observed cells differ, where it is worth a line
+_STEPS = (0.25, 0.6, 1.1, 1.8)  # overall standard deviations: the shades of a cell
+_LETTERS = 40  # of the name of a column beside the groups
 
 
-# -- cards ------------------------------------------------------------------------------------
+class Cell(NamedTuple):
+    """A cell of a table."""
+
+    text: str
+    aside: str = ""  # in small print after the text
+    kind: str = ""  # CSS class; numbers need none
 
 
-def _cards(c: Contents) -> list[str]:
-    """Return a card for each group, and their meaning."""
-    shown = "\n".join(_card(c, component) for component in c.profile)
-    text = ""
-    if len(c.profile) > 1:
-        text = (
-            "Each group is compared with all other rows. Groups are the components of the model; a "
-            "row belongs to the most probable one. Their numbers are those that predictions have."
-        )
-    if c.mixture.background is not None:
-        share = no_group(c.mixture.background_weight)
-        text += f" Rows far from all groups have the number -1: {share}."
-    # Two or four cards stand in two columns, others in as many as there is room for.
-    kind = "cards pairs" if len(c.profile) in (2, 4) else "cards"
-    parts = [f'<div class="{kind}">\n{shown}\n</div>']
-    answer = escaped(c.answer).replace(" %", "&nbsp;%")
-    about = f'<p class="soft">{escaped(text.strip())}</p>' if text else ""
-    return [f"<p>{answer}</p>", *parts, about]
+Rows = list[list[Cell]]
 
 
-def _card(c: Contents, component: ComponentProfile) -> str:
-    i = component.component
-    shown, more = component.traits[:_MOST_TRAITS], component.traits[_MOST_TRAITS:]
-    alike = "" if len(c.profile) == 1 else "<p>Much like the others.</p>"
-    traits = _traits(shown) if shown else alike
-    others = folded(f"{len(more)} more", _traits(more)) if more else ""
-    share = bar(classes_of(i), component.share)
-    facts = "".join(f"<li>{text}</li>" for text in _facts(component))
-    interval = f" ({escaped(component.interval)})" if component.interval else ""
-    size = f"<strong>{percent(component.share)}</strong>{interval}"
+def text_cell(text: object, aside: str = "") -> Cell:
+    """Return a cell that is aligned left."""
+    return Cell(str(text), aside, "text")
+
+
+# -- the first screen --------------------------------------------------------------------------
+
+
+def verdict(certificate: Certificate) -> str:
+    """Return the verdict in one sentence."""
+    if certificate.meaning:
+        return certificate.meaning
+    if certificate.verdict in _SENTENCES:
+        return _SENTENCES[certificate.verdict]
+    kinds = {finding.kind for finding in certificate.tests}
+    against = [words for kind, words in _SHORTCOMINGS.items() if kind in kinds]
+    n = sum(finding.severity is FATAL for finding in certificate.findings)
+    if n:
+        against.append(f"{n} finding{plural(n)} below spoil{'s' if n == 1 else ''} the fit")
+    return f"Do not rely on it yet: {listed(against, 4)}."
+
+
+def largest_and_smallest(profile: Profile) -> str:
+    """Return the groups in a sentence."""
+    if len(profile) == 1:
+        return "All rows are one group."
+    largest = max(profile, key=lambda c: c.share)
+    smallest = min(profile, key=lambda c: c.share)
     return (
-        f'<article class="card {classes_of(i)}" aria-labelledby="group-{i}">'
-        f'<h3 id="group-{i}">{chip(i)} {escaped(component.name)}</h3>'
-        f'<p class="share">{size} of the rows</p>'
-        f'{share}{traits}{others}<ul class="facts">{facts}</ul></article>'
+        f"The largest group, “{largest.name}”, has {percent(largest.share)} of the rows; "
+        f"the smallest, “{smallest.name}”, has {percent(smallest.share)}."
     )
 
 
-def _facts(component: ComponentProfile) -> Iterator[str]:
-    """Yield how well a group is known, in phrases of HTML."""
-    if component.found_again:
-        yield escaped(component.found_again)
-    if component.nearest is not None:
-        nearest = f"{chip(component.nearest)} {escaped(component.nearest_name)}"
-        yield f"nearest to {nearest}: {escaped(separation_words(component.apart))}"
+# -- what to do --------------------------------------------------------------------------------
 
 
-def _traits(traits: tuple[Trait, ...]) -> str:
-    """Return a list of traits, with their numbers in small print."""
-    lines = "".join(
-        f"<li>{escaped(f'{trait.column} {trait.words}')} "
-        f'<span class="numbers">({escaped(trait.numbers).replace(" %", "&nbsp;%")})</span>'
-        "</li>"
-        for trait in traits
+@dataclass(frozen=True)
+class Action:
+    """Something to do, and why, in plain words."""
+
+    text: str
+    why: str
+    severity: Severity  # FATAL: without it the groups do not serve
+
+    @property
+    def label(self) -> tuple[str, str]:
+        """CSS class and words of the severity."""
+        return _LABELS.get(self.severity, _OTHER_LABEL)
+
+    @property
+    def is_note(self) -> bool:
+        """Whether it may be left undone."""
+        return self.severity is NOTE
+
+
+def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
+    """Return what the findings of a certificate advise, the most important first."""
+    names: dict[Any, Any] = dict(enumerate(column_names(mixture)))
+
+    def action_of(found: Finding) -> Action:
+        columns = dict.fromkeys(names.get(x, x) for x in found.columns)
+        finding = replace(found, columns=tuple(columns))
+        severity = finding.severity
+        if certificate.verdict == "useful" and severity is FATAL:  # nothing has to be done
+            severity = WARNING
+        return Action(_of_groups(finding.advice), _of_groups(finding.text), severity)
+
+    todo = map(action_of, [*certificate.findings, *certificate.tests])
+    return sorted(todo, key=lambda action: -list(Severity).index(action.severity))
+
+
+def _of_groups(text: str) -> str:
+    """Return a sentence in which components are groups."""
+    text = text.replace("components", "groups").replace("component", "group")
+    return text[:1].upper() + text[1:]
+
+
+# -- the groups side by side -------------------------------------------------------------------
+
+
+def side_by_side(m: Mixture) -> tuple[Rows, int]:
+    """Return columns × groups in shades, the best separation first, and levels left out."""
+    table, rows, n_left_out = ParameterTable(m), list[list[Cell]](), 0
+    center, spread = overall_spread(drawable(m))
+    for j in by_separation(m):
+        parameters, column = table.of_column(j), m.columns[j]
+        levels = [p for p in parameters if p.name == "probability"]
+        seen = next((p for p in parameters if p.name == "seen"), None)
+        if not column.levels:
+            p, transform = table.mean(j), column.transform
+            finest = None if transform else float(np.ptp(p.estimate[~np.isnan(p.estimate)])) / 10
+            texts = number_texts(restored(p.estimate, transform), finest)
+            noun = column.model.noun if column.model.is_whole else ""
+            label = cut(p.label.removeprefix(f"{transform} "), _LETTERS)
+            heading = text_cell(label, "median" if transform else noun)
+            rows.append([heading, *_shaded(texts, (p.estimate - center[j]) / spread[j])])
+        shares = m.weights if seen is None else m.weights * np.nan_to_num(seen.estimate, nan=1.0)
+        relative = [_relative(p.estimate, shares) for p in levels]
+        apart = [float(np.ptp(np.nan_to_num(x))) for x in relative]
+        most = set(np.argsort(apart)[::-1][:_MOST_LEVELS].tolist())
+        n_left_out += len(levels) - len(most)
+        rows += [_share_row(levels[k], relative[k]) for k in sorted(most)]
+        if seen is not None:
+            difference = _relative(seen.estimate, m.weights)
+            if np.nanmax(np.abs(difference), initial=0.0) >= _LEAST_SEEN:
+                rows.append(_share_row(seen, difference))
+    return rows, n_left_out
+
+
+def _relative(probabilities: Float, weights: Float) -> Float:
+    """Differences from the mean of all rows, in their standard deviations."""
+    weights = weights * ~np.isnan(probabilities)
+    mean = float(weights @ np.nan_to_num(probabilities) / max(weights.sum(), 1e-300))
+    return np.asarray((probabilities - mean) / max(mean * (1 - mean), 1e-12) ** 0.5)
+
+
+def _share_row(p: Parameter, relative: Float) -> list[Cell]:
+    level = f"={p.level_text}" if p.level_text else ""
+    name = cut(p.label.removesuffix(level), _LETTERS) + cut(level, _LETTERS)
+    texts = [share_cell(float(x)).text for x in p.estimate]
+    return [text_cell(name), *_shaded(texts, relative)]
+
+
+def _shaded(texts: list[str], relative: Float) -> Iterator[Cell]:
+    """Yield cells that are above or below all rows, in four steps."""
+    for text, x in zip(texts, relative.tolist(), strict=True):
+        step = sum(abs(x) >= least for least in _STEPS)
+        yield Cell(text, kind=f"{'h' if x > 0 else 'l'}{step}" if step else "")
+
+
+# -- for experts -------------------------------------------------------------------------------
+
+
+def parameter_rows(m: Mixture, intervals: Intervals | None) -> tuple[Rows, str]:
+    """Return a row for each parameter, and what to know of them."""
+    table = ParameterTable(m, intervals=intervals)
+    rows = [[text_cell("Share of rows"), *share_cells(table.weights())]]
+    for j, column in enumerate(m.columns):
+        if not column.levels:
+            mean, deviation = table.mean(j), table.deviation(j)
+            rows.append([text_cell(mean.label, "mean"), *number_cells(mean)])
+            rows.append([text_cell(mean.label, "spread"), *number_cells(deviation)])
+        shown = [p for p in table.of_column(j) if p.name in ("probability", "seen")]
+        rows += [[text_cell(p.label), *share_cells(p)] for p in shown]
+    for p, values in table.correlations(_MOST_PAIRS):
+        rows.append([text_cell(p.label, "correlation"), *map(Cell, number_texts(values))])
+        rows.append([text_cell(p.label, "covariance"), *number_cells(p)])
+    notes = [
+        "Below each number is its 95 % interval: the range in which the true value lies with a "
+        "probability of about 95 %."
+        if intervals is not None
+        else "No intervals are known: they need the record of a fit, and a row for each parameter."
+    ]
+    if len(rows) * m.n_components > _MOST_INTERVALS:
+        rows = [[row[0], *(cell._replace(aside="") for cell in row[1:])] for row in rows]
+        notes = ["The table is large: its intervals are in FitResult.to_frame."]
+    if not all(column.levels for column in m.columns):
+        notes.append("Spreads are standard deviations.")
+    if any(column.transform for column in m.columns):
+        notes.append("Means and spreads with log are those of the logarithm.")
+    n_pairs = m.parameters.blocks.n_pairs
+    if n_pairs:
+        notes.append("Joined columns may be correlated within groups; others are independent.")
+    if n_pairs > _MOST_PAIRS:
+        notes.append(f"Shown are the {_MOST_PAIRS} most correlated of {n_pairs} pairs.")
+    return rows, " ".join(notes)
+
+
+def glance(m: Mixture, record: FitRecord | None) -> Iterator[tuple[str, object]]:
+    """Yield facts of the fit."""
+    yield "Components", m.n_components
+    yield "Features" if m.schema is None else "Columns", m.n_features
+    for label, names in [] if m.schema is None else m.schema.by_family():
+        yield f"Columns: {label}", ", ".join(names)
+    joined = joined_columns(m) if record is None or not record.joined else record.joined
+    for columns in joined:
+        yield "Joined columns", str(columns)
+    if record is not None:
+        yield "Rows fitted", f"{record.n_rows:,}"
+        yield "Passes over the rows", record.n_passes
+        if record.log_likelihood is not None:
+            yield "Log-likelihood per row", f"{record.log_likelihood:.6g}"
+        for note in record.notes:
+            yield "Note", note
+
+
+def trial_row(t: Trial) -> list[Cell]:
+    """Return what was found with a number of components."""
+    numbers = (
+        (t.n_components, "d"), (t.p_value, ".2g"), (t.log_likelihood, ".6g"), (t.bic, ".1f"),
+    )  # fmt: skip
+    cells = [Cell("" if x != x else f"{x:{digits}}") for x, digits in numbers]
+    least = t.least_reproducibility
+    again = Cell("" if least != least else whole_percent(least))
+    return [*cells, again, text_cell("yes" if t.chosen else "no")]
+
+
+# -- cells -------------------------------------------------------------------------------------
+
+
+def share_cells(p: Parameter) -> list[Cell]:
+    """Return shares of the groups in percent, with their intervals."""
+    return [share_cell(*map(float, x)) for x in zip(p.estimate, p.low, p.high, strict=True)]
+
+
+def share_cell(value: float, low: float = nan, high: float = nan) -> Cell:
+    """Return a share in percent, to a tenth; words where a component never sees the column."""
+    if value != value:
+        return Cell(NEVER_SEEN)
+    text, *ends = (
+        percent(x) if not 1e-3 <= x < 0.9995 else f"{100 * x:.1f} %" for x in (value, low, high)
     )
-    return f'<ul class="traits">{lines}</ul>'
+    return Cell(text, "" if low != low else " … ".join(ends))
 
 
-# -- pictures ---------------------------------------------------------------------------------
+def number_texts(values: Float, finest: float | None = None) -> list[str]:
+    """Return numbers of the groups, three digits each."""
+    return [NEVER_SEEN if x != x else short_number(x, finest) for x in cleared(values.tolist())]
 
 
-def _columns(c: Contents) -> list[str]:
-    """Return small pictures of the columns, the best separation first."""
-    has_rows = c.facts is not None and bool(c.facts.n_shown)
-    shown, others = c.pictures.columns[:_COLUMNS_SHOWN], c.pictures.columns[_COLUMNS_SHOWN:]
-    text = "Curves and bars are the groups of the model in their colors"
-    if has_rows:
-        text += (
-            "; gray is the data. Where the thin line, their sum, follows the gray, the model fits"
-        )
-    if c.mixture.n_components > 1 and len(c.pictures.columns) > 1:
-        text += ". The columns that differ most between the groups come first"
-    parts = [f'<p class="soft">{text}.</p>', _legend(c), _grid(shown)]
-    if others:
-        parts.append(folded(f"{len(others)} more columns", _grid(others)))
-    n_more = c.mixture.n_columns - len(c.pictures.columns)
-    if n_more:
-        parts.append(f'<p class="soft">{n_more} more columns are in the tables only.</p>')
-    if not has_rows:
-        text = "Give the rows (--data) to see them in the pictures."
-        parts.append(f'<p class="soft">{text}</p>')
-    return parts
-
-
-def _pairs(c: Contents) -> list[str]:
-    if not c.pictures.pairs:
-        return []
-    text = "Ellipses hold about 39 % and 86 % of the rows of a group; the number marks its center."
-    if c.facts is not None and c.facts.n_shown and c.mixture.has_density:
-        shown = min(MOST_POINTS, c.facts.n_shown)
-        text += f" Points are {shown:,} of the rows, in the color of their group."
-    return [f'<p class="soft">{text}</p>', _legend(c), _grid(c.pictures.pairs)]
-
-
-def _legend(c: Contents) -> str:
-    """Return the colors of the groups; nothing where there is one."""
-    if len(c.profile) == 1:
-        return ""
-    entries = "".join(f"<li>{chip(p.component)} {escaped(p.name)}</li>" for p in c.profile)
-    return f'<ul class="legend" aria-label="Colors of the groups">{entries}</ul>'
-
-
-def _grid(pictures: list[Picture]) -> str:
-    """Return pictures beside one another."""
-    figures = "\n".join(
-        f'<figure id="picture-{p.name}"><figcaption>{escaped(p.title)}'
-        + (f' <span class="numbers">{escaped(p.caption)}</span>' if p.caption else "")
-        + f'</figcaption><img src="{p.address}" alt="{escaped(p.alt)}"></figure>'
-        for p in pictures
-    )
-    return f'<div class="grid">\n{figures}\n</div>'
+def number_cells(p: Parameter) -> list[Cell]:
+    """Return numbers of the groups with their intervals, to digits that tell their ends apart."""
+    cells, widths = [], p.high - p.low
+    finest = float(widths[widths > 0].min(initial=inf))  # inf: three digits
+    for text, *ends in zip(number_texts(p.estimate, finest), p.low, p.high, strict=True):
+        aside = " … ".join(short_number(float(end), finest) for end in ends)
+        cells.append(Cell(text, "" if any(map(isnan, ends)) else aside))
+    return cells

@@ -2,29 +2,39 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib.resources import files
 from numbers import Integral
 from typing import Any
 
+from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputTypeError, without_secrets
-from momentmix.fitting.record import FitRecord, load_fit
+from momentmix.displays.rows import encoded_rows, matching_summary, thinned
+from momentmix.errors import InputError, InputTypeError, needed, printable, without_secrets
+from momentmix.fitting.record import FitRecord, load_fit, versions
 from momentmix.fitting.result import FitResult
+from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.separation import separation_words
 from momentmix.progress import step, tell
-from momentmix.reporting.contents import Contents, day_of
-from momentmix.reporting.data_facts import gather
-from momentmix.reporting.page import page
-from momentmix.reporting.pictures import draw
+from momentmix.reporting import page
+from momentmix.reporting.pictures import Shown, draw
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.opening import Reading, open_rows
 from momentmix.tables.table_rows import TableRows
+from momentmix.wording import cut, no_group, percent, plural
 
 _HEIGHT = "40rem"  # in a notebook; the page scrolls within
+_MOST_ROWS = 4000  # in the pictures; more points hide one another and make the file large
+_LETTERS = 60  # of the name of the data in the title
+_LAST_DAY = 253402300799  # of the year 9999, in seconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,43 +97,139 @@ def report(
     ...     file.read_text()[:15]
     '<!DOCTYPE html>'
     """
-    mixture, record = _mixture_and_record(model)
-    day = day_of(date)
+    day, (mixture, record) = _day_of(date), _mixture_and_record(model)
     profile = mixture.profile(names) if record is None else record.profile(mixture, names)
-    model_name = os.fspath(model) if isinstance(model, str | os.PathLike) else None
     if data is None:
         data = getattr(model, "summary_" if hasattr(model, "fit") else "summary", None)
-    paths = data
-    if record is not None and not (data is None or isinstance(data, MomentSummary | TableRows)):
-        data = _opened(data, mixture, record)
-    if data_name is None and isinstance(paths, str | os.PathLike):
-        data_name = os.path.basename(without_secrets(os.fspath(paths))) or None
-    command, data_name = (
-        None if text is None else without_secrets(text) for text in (command, data_name)
-    )
+    if data_name is None and isinstance(data, str | os.PathLike):
+        data_name = os.path.basename(without_secrets(os.fspath(data)))
+    made_of = {
+        "Model": os.fspath(model) if isinstance(model, str | os.PathLike) else None,
+        "Data": data_name and without_secrets(data_name),
+        "Report by": command and without_secrets(command),
+    }
     with step("Report"):
         tell("reading rows")
-        facts = None if data is None else gather(mixture, data)
+        n_rows, shown = _shown(mixture, record, data)
         tell("pictures")
-        pictures = draw(mixture, facts)
-        contents = Contents(
-            mixture, record, profile, facts, pictures, day, model_name, data_name, command
-        )
-        made = page(contents)
-        if path is None:
-            return ReportPage(made)
-        atomic_write(path, made.encode())
+        columns, pairs = draw(mixture, shown)
+    certificate = None if record is None else record.certificate
+    intervals = None if record is None else record.intervals
+    heat, n_left_out = page.side_by_side(mixture)
+    parameters, parameter_notes = page.parameter_rows(mixture, intervals)
+    if n_rows is None and record is not None:
+        n_rows = record.n_rows
+    style, policy = _style()
+    sections = {
+        "groups": "What are the groups?",
+        "numbers": "The groups side by side" if len(profile) > 1 else "",
+        "next": "What to do next",
+        "columns": "What do the columns look like?",
+        "pairs": "Which pairs of columns separate the groups?" if pairs else "",
+        "experts": "For experts",
+    }
+    text = _template().render(
+        title=_title(mixture, n_rows, made_of["Data"]),
+        style=style,
+        policy=policy,
+        day=day,
+        model_name=made_of["Model"],
+        sections=[pair for pair in sections.items() if pair[1]],
+        certificate=certificate,
+        verdict=certificate and page.verdict(certificate),
+        actions=certificate and page.actions(certificate, mixture),
+        answer=page.largest_and_smallest(profile),
+        profile=list(profile),
+        background=mixture.background is not None and no_group(mixture.background_weight),
+        heat=heat,
+        n_levels_left_out=n_left_out,
+        has_logarithm=any(column.transform for column in mixture.columns),
+        columns=columns,
+        n_columns=mixture.n_columns,
+        has_rows=bool(shown and shown.n_rows),
+        pairs=pairs,
+        n_points=shown.n_points if shown and mixture.has_density else 0,
+        parameters=parameters,
+        parameter_notes=parameter_notes,
+        glance=page.glance(mixture, record),
+        tried=[page.trial_row(trial) for trial in record.tried] if record else [],
+        made=_made(record, made_of),
+    )
+    if path is None:
+        return ReportPage(text)
+    atomic_write(path, text.encode())
     return None
 
 
-def _opened(data: Any, mixture: Mixture, record: FitRecord) -> Any:
-    """Open rows as those of the fit were opened, with the columns of the model."""
-    known = record.options or {}
-    given = {key: x for key, x in known.items() if key in vars(Reading()) and key != "exclude"}
-    if mixture.feature_names is not None:
-        given["columns"] = list(mixture.feature_names)
-    missing = known.get("missing", "error")
-    return open_rows(data, missing=missing, **given) if given or missing != "error" else data
+def _title(mixture: Mixture, n_rows: int | None, data_name: str | None) -> str:
+    """The title: ``3 groups in 60,000 rows of customers.csv``."""
+    r, d = mixture.n_components, mixture.n_features
+    title = f"{r} group{plural(r)} in "
+    title += f"{d} column{plural(d)}" if n_rows is None else f"{n_rows:,} rows"
+    return f"{title} of {cut(data_name, _LETTERS)}" if data_name else title
+
+
+def _made(record: FitRecord | None, made_of: dict[str, str | None]) -> Iterator[tuple[str, object]]:
+    """Yield versions, commands and the seed."""
+    if record is not None:
+        if record.command is not None:
+            yield "Fitted by", record.command
+        yield "Seed", "not recorded" if record.seed is None else record.seed
+        yield "Fitted with", _written(record.versions)
+    yield from ((label, name) for label, name in made_of.items() if name)
+    yield "Report with", _written(versions())
+
+
+def _written(numbers: dict[str, str]) -> str:
+    return ", ".join(f"{name} {number}" for name, number in numbers.items())
+
+
+# -- the template ------------------------------------------------------------------------------
+
+
+@cache
+def _template() -> Any:
+    jinja2 = needed("jinja2", "reports need Jinja2", "momentmix[report]")
+    environment = jinja2.Environment(
+        autoescape=True,
+        trim_blocks=True,
+        finalize=lambda x: printable(x) if type(x) is str else x,  # control characters escaped
+        undefined=jinja2.StrictUndefined,
+    )
+    environment.filters |= {
+        "classes": _classes,
+        "cut": cut,
+        "joined": lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "percent": percent,
+        "separation": separation_words,
+    }
+    return environment.from_string(_resource("page.html.j2"))
+
+
+def _resource(name: str) -> str:
+    return files("momentmix.reporting").joinpath(name).read_text(encoding="utf-8")
+
+
+def _classes(component: int) -> str:
+    """Classes of a component: its color and, where colors repeat, its mark."""
+    turn, color = divmod(component, len(COLORS))
+    return f"c{color} m{turn}" if turn else f"c{color}"
+
+
+@cache
+def _style() -> tuple[str, str]:
+    """The style sheet, and the policy by which a browser uses it and runs and loads nothing."""
+    style = _resource("style.css")
+    for i, color in enumerate(COLORS):  # of chips, of edges, and of bars
+        style += f".c{i}{{--own:{color};--on:{ink_on(color)}}}\n"
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    return style, (
+        f"default-src 'none'; img-src data:; style-src 'sha256-{digest}'; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+# -- model, data and date ----------------------------------------------------------------------
 
 
 def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
@@ -143,3 +249,71 @@ def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
         )
     seed = int(model.random_state) if isinstance(model.random_state, Integral) else None
     return result.mixture, result.record(seed=seed)
+
+
+def _shown(
+    mixture: Mixture, record: FitRecord | None, data: Any
+) -> tuple[int | None, Shown | None]:
+    """Number of rows, and some of them or the summary for pictures."""
+    if data is None:
+        return None, None
+    if isinstance(data, MomentSummary):
+        data = matching_summary(mixture, data)
+        if not data.n_rows:
+            raise InputError("the summary holds no rows; give one that does.")
+        return data.n_rows, Shown(data)
+    if record is not None and not isinstance(data, TableRows):
+        data = _opened(data, mixture, record)
+    n_rows = 0
+
+    def blocks() -> Iterator[Float]:
+        nonlocal n_rows
+        for features, left_out in encoded_rows(mixture, data):
+            n_rows += len(features)
+            # Pictures are without rows that have a missing cell in a column that had none.
+            yield features if left_out is None else features[~left_out.any(axis=1)]
+
+    some = thinned(blocks(), _MOST_ROWS)
+    if not len(some):
+        raise InputError(
+            "every row has a missing cell in a column that had none when the model was fitted. "
+            "Give other rows, or a summary."
+        )
+    rows = some if mixture.schema is None else mixture.schema.decode(some)
+    return n_rows, Shown(rows, len(some))
+
+
+def _opened(data: Any, mixture: Mixture, record: FitRecord) -> Any:
+    """Open rows as those of the fit were opened, with the columns of the model."""
+    options = record.options or {}
+    given = {key: x for key, x in options.items() if key in vars(Reading()) and key != "exclude"}
+    if mixture.feature_names is not None:
+        given["columns"] = list(mixture.feature_names)
+    missing = options.get("missing", "error")
+    return open_rows(data, missing=missing, **given) if given or missing != "error" else data
+
+
+def _day_of(given: datetime.date | str | None) -> datetime.date:
+    """Return the date of a report: the given one, that of SOURCE_DATE_EPOCH, or today (UTC)."""
+    if isinstance(given, datetime.datetime):
+        return given.date()
+    if isinstance(given, datetime.date):
+        return given
+    if isinstance(given, str):
+        try:
+            return datetime.date.fromisoformat(given)
+        except ValueError:
+            raise InputError(
+                f"date must be a date such as '2025-01-31'; got {given[:40]!a}."
+            ) from None
+    if given is not None:
+        raise InputTypeError(f"date must be a date or a str; got {type(given).__name__}.")
+    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not epoch:
+        return datetime.datetime.now(datetime.UTC).date()
+    if not (epoch.isascii() and epoch.isdigit() and int(epoch[:20]) <= _LAST_DAY):
+        raise InputError(
+            "SOURCE_DATE_EPOCH must be seconds since 1970, as 1700000000; got "
+            f"{epoch[:40]!a}. Correct or unset it."
+        )
+    return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date()

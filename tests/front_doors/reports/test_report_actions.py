@@ -1,6 +1,5 @@
 """What a report says to do: every finding has an action with its columns and groups."""
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,8 +9,7 @@ from momentmix.displays.separation import by_separation, pairs_by_separation
 from momentmix.findings.finding import FATAL, NOTE, WARNING, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.reporting.svg import adapted
-from momentmix.reporting.verdict import actions
+from momentmix.reporting.page import actions
 
 PLAIN = mm.Mixture.diagonal([0.6, 0.4], [[0.0] * 3] * 2, [[1.0] * 3] * 2, ["a", "b c", "it's"])
 FEW = found(WARNING, "spurious-components", components=[1], asides=["9 rows"], n_features=3)
@@ -53,21 +51,6 @@ def test_actions_of_the_other_tests():
 
 
 # -- numbers, colors and pictures -------------------------------------------------------------
-
-
-def test_grays_of_a_picture_follow_the_scheme_and_colors_stay():
-    svg = (
-        '<?xml version="1.0"?><svg width="9pt"><metadata>x</metadata>\n <path d="M 0.123 4.0 \n'
-        'L 1 2 " style="stroke: #1b1b1b; fill: #0072b2"/> <text style="font: 10px \'X\'; fill: '
-        '#000001">a b</text></svg>'
-    )
-    found = adapted(svg)
-    assert "metadata" not in found
-    assert 'd="M 0.1 4 L 1 2"' in found
-    assert "stroke: var(--g1b); fill: #0072b2" in found
-    assert "fill: #000001" in found  # written on something that does not change
-    assert ">a b</text>" in found
-    assert re.search(r"prefers-color-scheme:dark\)\{svg\{--g1b:#e8e8e8;\}\}", found)
 
 
 def test_columns_and_pairs_that_separate_come_first():

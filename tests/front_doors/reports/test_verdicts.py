@@ -18,7 +18,7 @@ from momentmix.fitting.inference.certificate import Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup
 from momentmix.fitting.outcome import Trial
-from momentmix.reporting.contents import verdict
+from momentmix.reporting.page import verdict
 
 TRIED = (
     Trial(1, 0.0, -9.0, 9000.5, False),
