@@ -75,6 +75,7 @@ static isize place_in_all(const row_source *rows, isize s)
 }
 
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 32")
 #define NOINLINE __attribute__((noinline))
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)

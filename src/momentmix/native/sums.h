@@ -10,7 +10,7 @@ INLINE void NAME(tile)(const int I, const int J, const double *a, const double *
                        isize step, double *out)
 {
     V sums[TILE_ROWS * TILE_COLUMNS][VECTORS], left[TILE_ROWS];
-    for (int t = 0; t < I * J; t++)
+    UNROLLED for (int t = 0; t < I * J; t++) /* not by memset, which takes as long as the products */
         for (int v = 0; v < VECTORS; v++)
             sums[t][v] = ZERO;
     for (isize k = 0; k < padded; k += LANES)
@@ -42,10 +42,10 @@ static NOINLINE void NAME(any_tile)(int n_rows, int n_columns, const double *a, 
 {
     switch (n_rows * 8 + n_columns) {
         TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(2, 1) TILE(2, 2) TILE(2, 3)
-#if TILE_COLUMNS == 5
-        TILE(1, 4) TILE(1, 5) TILE(2, 4) TILE(2, 5)
-        TILE(3, 1) TILE(3, 2) TILE(3, 3) TILE(3, 4) TILE(3, 5)
-        TILE(4, 1) TILE(4, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5)
+#if TILE_COLUMNS == 6
+        TILE(1, 4) TILE(1, 5) TILE(1, 6) TILE(2, 4) TILE(2, 5) TILE(2, 6)
+        TILE(3, 1) TILE(3, 2) TILE(3, 3) TILE(3, 4) TILE(3, 5) TILE(3, 6)
+        TILE(4, 1) TILE(4, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5) TILE(4, 6)
 #endif
     }
 }

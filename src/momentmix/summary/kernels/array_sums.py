@@ -26,7 +26,7 @@ class ArrayExecutor:
     """Sums blocks by NumPy."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout, self._plan = layout, plan(layout, _HEIGHT, _HEIGHT)
+        self.layout, self._plan = layout, plan(layout, _HEIGHT)
         sizes = np.count_nonzero(self._plan.rights, axis=1)
         starts = np.searchsorted(sizes, np.arange(2, sizes[-1] + 2)).tolist()
         self._levels = [slice(a, b) for a, b in pairwise(starts)]

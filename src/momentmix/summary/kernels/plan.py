@@ -39,8 +39,8 @@ class Plan(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def plan(layout: Layout, height: int, gap: int) -> Plan:
-    """Return the plan: strips of `height`, over gaps of at most `gap` needless right monomials."""
+def plan(layout: Layout, height: int) -> Plan:
+    """Return the plan: strips of `height` left monomials."""
     base = layout.n_features + 1
     left, right = _halves(layout)
     powers = base ** np.arange(left.shape[1])
@@ -72,7 +72,7 @@ def plan(layout: Layout, height: int, gap: int) -> Plan:
     row, column, n = _ranks(left_codes, all_left), _ranks(right_codes, all_right), len(rights)
     keys = row // height * n + column
     needed = np.unique(keys)
-    is_first = np.append(True, (np.diff(needed) > gap) | (np.diff(needed // n) > 0))
+    is_first = np.append(True, (np.diff(needed) > 1) | (np.diff(needed // n) > 0))
     first, last = needed[is_first], needed[np.append(is_first[1:], True)]
     starts = np.cumsum(np.append(0, (last - first + 1) * height))[:-1]
     strip = np.searchsorted(first, keys, side="right") - 1
