@@ -112,15 +112,16 @@ static void NAME(block)(const plan *p, const double *rows, const double *weights
         NAME(points)(p->n_features, rows + start * p->n_features, units, m, table);
         NAME(monomials)(p->right + 2 * n_points, p->n_right - n_points, table, padded,
                         table + n_points * ROW);
-        isize strip = -1;
-        for (const int64_t *s = p->strips; s < p->strips + 4 * p->n_strips; s += 4) {
-            if (s[0] != strip) {
-                NAME(monomials)(p->left + 2 * STRIP * s[0], STRIP, table, padded, left);
-                for (int i = 0; weights && i < STRIP; i++)
+        isize top = -1;
+        for (const int64_t *s = p->strips; s < p->strips + 5 * p->n_strips; s += 5) {
+            isize height = s[1] - s[0];
+            if (s[0] != top) {
+                NAME(monomials)(p->left + 2 * s[0], height, table, padded, left);
+                for (isize i = 0; weights && i < height; i++)
                     NAME(multiply)(left + i * ROW, w, padded, left + i * ROW);
             }
-            strip = s[0];
-            NAME(strip)(left, STRIP, table + s[1] * ROW, s[2] - s[1], padded, sums + s[3]);
+            top = s[0];
+            NAME(strip)(left, (int)height, table + s[2] * ROW, (int)(s[3] - s[2]), padded, sums + s[4]);
         }
     }
     for (isize e = 0; e < p->n_entries; e++)

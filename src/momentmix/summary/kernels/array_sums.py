@@ -59,8 +59,8 @@ class ArrayExecutor:
             one, other = plan.right_factors[level].T
             np.multiply(table[one], table[other], out=table[level])
         cells = []
-        for strip, first, last, _ in plan.strips.tolist():
-            one, other = plan.left_factors[strip * _HEIGHT : (strip + 1) * _HEIGHT].T
+        for top, bottom, first, last, _ in plan.strips.tolist():
+            one, other = plan.left_factors[top:bottom].T
             left = table[one] * table[other]
             left = left if weights is None else left * weights
             cells.append((table[first:last] @ left.T).ravel())
