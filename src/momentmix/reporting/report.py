@@ -190,6 +190,7 @@ def _written(numbers: dict[str, str]) -> str:
 @cache
 def _template() -> Any:
     jinja2 = needed("jinja2", "reports need Jinja2", "momentmix[report]")
+    markup = needed("markupsafe", "reports need Jinja2", "momentmix[report]").Markup
     environment = jinja2.Environment(
         autoescape=True,
         trim_blocks=True,
@@ -199,7 +200,7 @@ def _template() -> Any:
     environment.filters |= {
         "classes": _classes,
         "cut": cut,
-        "joined": lambda text: text.replace(" %", "\N{NO-BREAK SPACE}%"),
+        "joined": lambda text: markup(escape(printable(text)).replace(" %", "&nbsp;%")),
         "percent": percent,
         "separation": separation_words,
     }
