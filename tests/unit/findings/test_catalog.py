@@ -92,7 +92,7 @@ def test_no_regular_expression_reads_a_sentence(folder):
         for path in SOURCE.joinpath(folder).glob("*.py")
         if "import re\n" in path.read_text(encoding="utf-8")
     ]
-    assert reading == ["svg.py"] * (folder == "reporting")  # which reads pictures
+    assert reading == ["pictures.py"] * (folder == "reporting")  # which shortens SVG
 
 
 def test_numbers_choose_words():
