@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.displays.means import compared
 from momentmix.displays.separation import by_separation
 from momentmix.displays.style import drawable
 from momentmix.families.column import restored
@@ -27,7 +28,6 @@ from momentmix.mixture.parameter_table import (
     ParameterTable,
     column_names,
     joined_columns,
-    overall_spread,
 )
 from momentmix.mixture.profile import NEVER_SEEN, Profile
 from momentmix.wording import (
@@ -155,38 +155,32 @@ def _of_groups(text: str) -> str:
 
 def side_by_side(m: Mixture) -> tuple[Rows, int]:
     """Return columns × groups in shades, the best separation first, and levels left out."""
-    table, rows, n_left_out = ParameterTable(m), list[list[Cell]](), 0
-    center, spread = overall_spread(drawable(m))
+    table, rows, n_left_out = ParameterTable(drawable(m)), list[list[Cell]](), 0
     for j in by_separation(m):
-        parameters, column = table.of_column(j), m.columns[j]
-        levels = [p for p in parameters if p.name == "probability"]
-        seen = next((p for p in parameters if p.name == "seen"), None)
-        if not column.levels:
-            p, transform = table.mean(j), column.transform
-            finest = None if transform else float(np.ptp(p.estimate[~np.isnan(p.estimate)])) / 10
-            texts = number_texts(restored(p.estimate, transform), finest)
-            noun = column.model.noun if column.model.is_whole else ""
-            label = cut(p.label.removeprefix(f"{transform} "), _LETTERS)
-            heading = text_cell(label, "median" if transform else noun)
-            rows.append([heading, *_shaded(texts, (p.estimate - center[j]) / spread[j])])
-        shares = m.weights if seen is None else m.weights * np.nan_to_num(seen.estimate, nan=1.0)
-        relative = [_relative(p.estimate, shares) for p in levels]
-        apart = [float(np.ptp(np.nan_to_num(x))) for x in relative]
-        most = set(np.argsort(apart)[::-1][:_MOST_LEVELS].tolist())
-        n_left_out += len(levels) - len(most)
-        rows += [_share_row(levels[k], relative[k]) for k in sorted(most)]
-        if seen is not None:
-            difference = _relative(seen.estimate, m.weights)
-            if np.nanmax(np.abs(difference), initial=0.0) >= _LEAST_SEEN:
-                rows.append(_share_row(seen, difference))
+        column, parts = m.columns[j], compared(table, j)
+        apart = {
+            k: float(np.ptp(np.nan_to_num(part.relative)))
+            for k, part in enumerate(parts)
+            if part.parameter.name == "probability"
+        }
+        fewer = sorted(apart, key=lambda k: apart[k])[: max(0, len(apart) - _MOST_LEVELS)]
+        n_left_out += len(fewer)
+        for k, (p, _, relative) in enumerate(parts):
+            if p.name == "mean":
+                transform = column.transform
+                finest = (
+                    None if transform else float(np.ptp(p.estimate[~np.isnan(p.estimate)])) / 10
+                )
+                texts = number_texts(restored(p.estimate, transform), finest)
+                noun = column.model.noun if column.model.is_whole else ""
+                label = cut(p.label.removeprefix(f"{transform} "), _LETTERS)
+                heading = text_cell(label, "median" if transform else noun)
+                rows.append([heading, *_shaded(texts, relative)])
+            elif p.name == "seen" and np.nanmax(np.abs(relative), initial=0.0) < _LEAST_SEEN:
+                continue  # cells that are about as often observed in all groups need no line
+            elif k not in fewer:
+                rows.append(_share_row(p, relative))
     return rows, n_left_out
-
-
-def _relative(probabilities: Float, weights: Float) -> Float:
-    """Differences from the mean of all rows, in their standard deviations."""
-    weights = weights * ~np.isnan(probabilities)
-    mean = float(weights @ np.nan_to_num(probabilities) / max(weights.sum(), 1e-300))
-    return np.asarray((probabilities - mean) / max(mean * (1 - mean), 1e-12) ** 0.5)
 
 
 def _share_row(p: Parameter, relative: Float) -> list[Cell]:

@@ -125,22 +125,26 @@ def test_pairs_of_named_features_and_of_one(model):
 
 
 def test_means_as_heat_map(model):
-    assert all(np.isfinite(p.low).all() for p in displays.MeansDisplay.from_estimator(model).means)
+    shown = displays.MeansDisplay.from_estimator(model).rows
+    assert all(np.isfinite(row.parameter.low).all() for row in shown)
     mixture = drawn(4, 15)
     display = displays.MeansDisplay.from_estimator(mixture)
-    assert display.ax_.images
     written = [x.get_text().replace("−", "-") for x in display.ax_.texts]
-    assert written == [f"{x:.3g}" for x in mixture.means.ravel()]
-    tall = displays.MeansDisplay.from_estimator(drawn(4, 20)).ax_
-    assert tall.images[0].get_array().shape == (20, 4)
-    assert [x.get_text() for x in tall.get_yticklabels()][:2] == ["feature 0", "feature 1"]
+    assert written == [f"{x:.3g}" for x in mixture.means.T.ravel()]
+    center = mixture.weights @ mixture.means
+    spread = np.sqrt(mixture.weights @ (mixture.variances + (mixture.means - center) ** 2))
+    image = display.ax_.images[0].get_array()
+    np.testing.assert_allclose(image, ((mixture.means - center) / spread).T)
+    labels = [x.get_text() for x in display.ax_.get_yticklabels()]
+    assert labels[:2] == ["feature 0", "feature 1"]
 
 
 def test_means_whose_interval_contains_the_overall_mean_are_crossed_out():
     truth = mm.Mixture.diagonal([0.5, 0.5], [[-4.0, 0.0], [4.0, 0.0]], np.ones((2, 2)))
     result = mm.fit(truth.sample(2000, random_state=0)[0], 2, random_state=0)
     display = displays.MeansDisplay.from_estimator(result)
-    assert [line.get_xdata().tolist() for line in display.ax_.lines] == [[0.55, 1.45]] * 2
+    crossed = [(*line.get_xdata(), *line.get_ydata()) for line in display.ax_.lines]
+    assert crossed == [(x - 0.45, x + 0.45, 1.45, 0.55) for x in (0, 1)]
     assert "crossed out" in display.ax_.get_title()
     assert not displays.MeansDisplay.from_estimator(result.mixture).ax_.lines  # no intervals
 

@@ -10,6 +10,7 @@ from matplotlib import pyplot
 import momentmix as mm
 from momentmix import displays
 from momentmix.cli.models.fitted_table import fitted_table
+from momentmix.wording import percent
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
 PLANS = ("basic", "gold", "silver")
@@ -45,17 +46,18 @@ def in_file(tmp_path, monkeypatch, rows):
     return "rows.csv"
 
 
-def test_means_of_numbers_and_probabilities_below(result):
+def test_means_and_probabilities(result):
     display = displays.MeansDisplay.from_estimator(result)
-    assert display.names == ["age", "income", "visits"]
-    top, bottom = display.axes_
-    assert top.images
-    labels = ["member=yes", "plan=basic", "plan=gold", "plan=silver", "age seen"]
-    assert [x.get_text() for x in bottom.get_xticklabels()] == labels
-    shown = bottom.images[0].get_array()
-    assert shown.shape == (2, 5)  # member=yes, three plans, age seen
-    plan = next(b for b in result.mixture.blocks if b.family == "categorical")
-    np.testing.assert_array_equal(shown[:, 1:4], plan.probabilities)
+    levels = ["plan=basic", "plan=gold", "plan=silver"]
+    assert sorted(display.names) == sorted(
+        ["age", "income", "visits", "member=yes", *levels, "age seen"]
+    )
+    shown = display.ax_.images[0].get_array()[[display.names.index(x) for x in levels]]
+    plan = next(b for b in result.mixture.blocks if b.family == "categorical").probabilities
+    center = result.mixture.weights @ plan
+    np.testing.assert_allclose(shown.T, (plan - center) / np.sqrt(center * (1 - center)))
+    written = [x.get_text() for x in display.ax_.texts]
+    assert percent(plan[0, 0]) in written
     axes = pyplot.subplots()[1]
     assert displays.MeansDisplay.from_estimator(result, ax=axes).ax_ is axes
 
@@ -112,10 +114,10 @@ def test_joined_columns_with_missing_cells_are_shown():
     pair = mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
     count = mm.PoissonBlock([1.0, 4.0], names="c", seen=[0.125, 0.375])
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [pair, count])
-    bottom = displays.MeansDisplay.from_estimator(mixture).axes_[1]
-    assert [x.get_text() for x in bottom.get_xticklabels()] == ["a seen", "b seen", "c seen"]
-    shown = bottom.images[0].get_array()
-    np.testing.assert_allclose(shown, [[0.5, 1.0, 0.125], [0.25, 0.75, 0.375]], atol=1e-6)
+    display = displays.MeansDisplay.from_estimator(mixture)
+    shown = {row.parameter.label: row.parameter.estimate for row in display.rows}
+    assert list(shown) == ["a", "a seen", "b", "b seen", "c", "c seen"]
+    np.testing.assert_allclose(shown["b seen"], [1.0, 0.75], atol=1e-6)
     lines = [" ".join(line.split()) for line in fitted_table(mixture)]
     assert "b seen probability 0.7500" in lines
     assert "±" not in "".join(lines)
