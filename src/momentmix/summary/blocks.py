@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
+from functools import partial
 from itertools import pairwise
 from math import frexp
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import readable, weight_squares
 from momentmix.errors import InputError
 from momentmix.native import code
-from momentmix.parallel import map_in_order
+from momentmix.parallel import begin, map_in_order
 from momentmix.summary.digits import (
     DIGIT_BITS,
     QUANTUM_BITS,
@@ -68,7 +69,7 @@ _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, bef
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
 _MOST_FRAMES = 4  # whose sums are kept apart for a while
 _MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
-_SUMS_AT_ONCE = 1 << 20  # float64 sums of some blocks, before they are split into digits
+_SUMS_AT_ONCE = 1 << 19  # float64 sums of some blocks: the next ones are made beside their digits
 _SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
@@ -337,12 +338,17 @@ class OpenShard:
         most = max(by_order) + 2 * np.log2(heaviest) + np.log2(blocks.shape[1]) + 1
         if most > _MOST_BITS:
             raise _out_of_range(self.layout, self.schema, ends, largest)
-        sums, at_once = BlockSums(self.layout), _SUMS_AT_ONCE // self.layout.n_entries
-        for start in range(0, len(blocks), max(n_threads, at_once)):
-            part = slice(start, start + max(n_threads, at_once))
+        sums, wait = BlockSums(self.layout), None
+        step = n_threads * max(1, _SUMS_AT_ONCE // (self.layout.n_entries * n_threads))
+        for start in range(0, len(blocks), step):
+            part = slice(start, start + step)
             w = None if weights is None else weights[part]
             values = self.executor.sums(blocks[part], w, frame.units, n_threads)
-            sums.add(values, weight_squares(blocks[part], w))
+            if wait is not None:
+                wait()
+            wait = begin(partial(sums.add, values, weight_squares(blocks[part], w)), n_threads)
+        if wait is not None:
+            wait()
         self.add(sums, ends, blocks.shape[0] * blocks.shape[1])
 
     def add(self, sums: BlockSums, ends: Float, n_rows: int) -> None:
