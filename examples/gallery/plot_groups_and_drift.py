@@ -65,7 +65,7 @@ plt.show()
 
 # %%
 # Are the first and the last quarter of one distribution? No: and these are the changes of at least
-# a tenth of a standard deviation (for correlations, a tenth).
+# a tenth of a standard deviation.
 
 first = cube.where(week=slice("2025-01-06", "2025-03-31")).total()
 last = cube.where(week=slice("2025-10-06", "2025-12-29")).total()

@@ -35,7 +35,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import Mixture as Mixture
-    from momentmix.monitoring.compare import compare as compare
+    from momentmix.groups.compare import compare as compare
     from momentmix.monitoring.track import track as track
     from momentmix.reporting.report import report as report
     from momentmix.summary.summarize import summarize as summarize
@@ -67,7 +67,7 @@ _HOMES = {
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
-    "monitoring.compare": ("compare",),
+    "groups.compare": ("compare",),
     "monitoring.track": ("track",),
     "reporting.report": ("report",),
     "tables.opening": ("open_rows",),

@@ -16,8 +16,8 @@ import numpy as np
 from momentmix.errors import InputError
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
+from momentmix.groups.compare import holm
 from momentmix.groups.cube import SummaryCube
-from momentmix.monitoring.compared.significance import holm
 from momentmix.monitoring.shares.groups import Group, Groups, weigh
 from momentmix.monitoring.shares.tracked_model import TrackedModel
 from momentmix.monitoring.tracking import Tracking

@@ -19,7 +19,7 @@ from scipy.special import chdtrc, stdtr
 from momentmix._typing import Float
 from momentmix.findings.finding import WARNING, Finding, found
 from momentmix.fitting.inference.standard_errors import normal_quantile
-from momentmix.monitoring.compared.significance import holm
+from momentmix.groups.compare import holm
 from momentmix.monitoring.shares.groups import key_text
 
 if TYPE_CHECKING:
