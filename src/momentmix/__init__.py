@@ -36,7 +36,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import Mixture as Mixture
     from momentmix.groups.compare import compare as compare
-    from momentmix.monitoring.track import track as track
+    from momentmix.groups.track import track as track
     from momentmix.reporting.report import report as report
     from momentmix.summary.summarize import summarize as summarize
     from momentmix.summary.summary import MomentSummary as MomentSummary
@@ -68,7 +68,7 @@ _HOMES = {
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
     "groups.compare": ("compare",),
-    "monitoring.track": ("track",),
+    "groups.track": ("track",),
     "reporting.report": ("report",),
     "tables.opening": ("open_rows",),
     "tables.schema": ("Schema",),

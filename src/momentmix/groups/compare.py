@@ -335,7 +335,7 @@ class _Side:
     def shares(self, column: int) -> Float:
         """Shares of the levels among the cells that are seen."""
         others = self.mean[list(self.schema.values_of(column))] / self.seen(column)
-        return np.clip(np.insert(others, 0, 1.0 - others.sum()), 0.0, 1.0)
+        return np.asarray(np.clip(np.insert(others, 0, 1.0 - others.sum()), 0.0, 1.0))
 
 
 def _column_changes(schema: Schema, sides: Sequence[_Side], number: int) -> list[Change]:
@@ -351,7 +351,8 @@ def _column_changes(schema: Schema, sides: Sequence[_Side], number: int) -> list
     else:
         changes.append(_mean_change(name, column.transform, [s.number(number) for s in sides]))
     if column.has_missing:
-        gone = Change(name, "missing", None, *(1 - float(share) for share in seen), nan)
+        first, second = (1 - float(share) for share in seen)
+        gone = Change(name, "missing", None, first, second, nan)
         changes.append(_share_change(gone, [side.n for side in sides]))
     return changes
 
@@ -403,10 +404,8 @@ def _mid_p(n: float, m: float, p: float, q: float) -> float:
     first, found, every = round(n), round(n * p), round(n) + round(m)
     hits = found + round(m * q)
     k = np.arange(max(0, hits - round(m)), min(hits, first) + 1)
-    log = sum(
-        gammaln(x + 1) - gammaln(y + 1) - gammaln(x - y + 1)
-        for x, y in ((first, k), (every - first, hits - k))
-    )
+    pairs = (first, k), (every - first, hits - k)
+    log = np.add(*(gammaln(x + 1) - gammaln(y + 1) - gammaln(x - y + 1) for x, y in pairs))
     chance = np.exp(log - log.max())
     chance /= chance.sum()
     own = chance[found - k[0]]
