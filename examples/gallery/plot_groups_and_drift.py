@@ -51,13 +51,11 @@ print("verdict:", result.certificate.verdict)
 
 # %%
 # The shares of its components in each week, with 95 % intervals. A cross marks weeks that no shares
-# of these components explain. A tenth of the orders of that week was of a new kind; the sentence
-# names the columns in which they differ. In the picture the component that is nearest to them takes
-# a part: see its jump.
+# of these components explain. A tenth of the orders of that week was of a new kind. In the picture
+# the component that is nearest to them takes a part: see its jump.
 
 tracking = mm.track(result, cube)
-for sentence in tracking.sentences():
-    print("-", sentence)
+print(tracking.verdict())
 SharesDisplay.from_tracking(tracking)
 plt.show()
 
@@ -65,7 +63,7 @@ plt.show()
 
 # %%
 # Are the first and the last quarter of one distribution? No: and these are the changes of at least
-# a tenth of a standard deviation (for correlations, a tenth).
+# a tenth of a standard deviation.
 
 first = cube.where(week=slice("2025-01-06", "2025-03-31")).total()
 last = cube.where(week=slice("2025-10-06", "2025-12-29")).total()

@@ -35,8 +35,8 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import Mixture as Mixture
-    from momentmix.monitoring.compare import compare as compare
-    from momentmix.monitoring.track import track as track
+    from momentmix.groups.compare import compare as compare
+    from momentmix.groups.track import track as track
     from momentmix.reporting.report import report as report
     from momentmix.summary.summarize import summarize as summarize
     from momentmix.summary.summary import MomentSummary as MomentSummary
@@ -67,8 +67,8 @@ _HOMES = {
     "fitting.result": ("FitResult",),
     "summary.summarize": ("summarize",),
     "summary.summary": ("MomentSummary",),
-    "monitoring.compare": ("compare",),
-    "monitoring.track": ("track",),
+    "groups.compare": ("compare",),
+    "groups.track": ("track",),
     "reporting.report": ("report",),
     "tables.opening": ("open_rows",),
     "tables.schema": ("Schema",),

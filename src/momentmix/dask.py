@@ -79,29 +79,21 @@ def summarize(
     """Moments of rows on a cluster, in one pass.
 
     Each partition becomes one shard of the summary. Merging is exact, so the bytes depend on the
-    partitions alone: not on the number of workers, on which of them did what, or on workers that
-    were lost meanwhile. A single process that summarizes the same partitions under the same
-    shard ids gets the same bytes, given the same processor and BLAS.
+    partitions alone: not on the number of workers, or on workers that were lost meanwhile.
 
     Parameters
     ----------
     data : dask.array or dask.dataframe
-        An array of shape (n_rows, n_features), in any chunks, or a data frame. Files become one by
-        ``dask.dataframe.read_parquet``, blocks by ``from_delayed``. The current
+        An array of shape (n_rows, n_features), in any chunks, or a data frame. The current
         ``distributed.Client`` computes it, or Dask's local threads.
     order, columns, missing, families, squared_order, progress
         As for `momentmix.summarize`. Kinds of columns are guessed from the first rows; levels and
         missing cells of all partitions are found in a pass of their own, where there may be any.
-        Dask's dashboard has the progress of tasks.
     shard_id : str, optional
-        Name of the data: partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's
-        token of the collection, which is the same for the same data and version of Dask.
+        Partition i becomes the shard ``f"{shard_id}/{i}"``. By default Dask's token of the
+        collection, which is the same for the same data and version of Dask.
     retries : int
         How often a task that raises runs again, on a cluster.
-
-    Returns
-    -------
-    MomentSummary
 
     Examples
     --------
@@ -131,27 +123,22 @@ def fit(
     progress: bool | None = None,
     **options: Any,
 ) -> FitResult:
-    """Fit a mixture to rows on a cluster.
+    """Fit a mixture to rows on a cluster, in the steps of `momentmix.fit`.
 
-    The steps of `momentmix.fit`: the moments in one pass, the moment fit in this process,
-    then passes over the rows. Each pass computes the collection again;
-    ``persist()`` it first where the cluster's memory holds it.
+    Each pass computes the collection again; ``persist()`` it first where memory holds it.
 
     Parameters
     ----------
     data, columns, retries
         As for `summarize`.
-    n_components, missing, families, progress
-        As for `momentmix.fit`.
-    **options
-        ``blocks``, ``max_passes`` and other options of `momentmix.fit`, with its defaults. Rows on
-        a cluster take no ``sample_weight``, and no options that say how files are read.
+    n_components, missing, families, progress, **options
+        As for `momentmix.fit`. Rows on a cluster take no ``sample_weight``, and no options that
+        say how files are read.
 
     Returns
     -------
     FitResult
-        The mixture has the names of a data frame's columns. Standard errors after passes over the
-        rows come from the sample of at most 40,000 rows.
+        Standard errors after passes over the rows come from a sample of at most 40,000 rows.
     """
     with step("Fitting", check_asked(progress)):
         rows = DaskRows(data, columns, missing, families, retries=retries)
@@ -165,8 +152,7 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
     ----------
     mixture : Mixture or FitResult
     data : dask.array of shape (n_rows, n_features), or dask.dataframe
-        Columns of a data frame are taken by the mixture's names, where both have any; others are
-        left out. Missing values raise when the answer is computed, with partition and row.
+        Columns of a data frame are taken by the mixture's names, where both have any.
 
     Returns
     -------
@@ -181,35 +167,35 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
             f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
     data, _, example = _parts_of(data)
+
+    def rows_of(block: Any, name: str) -> TableRows:
+        schema = Schema(mixture.columns)
+        with _named(name):
+            table = MemoryTable(block, name, schema.column_names)
+            return rows_to_predict(schema, table, "the mixture")
+
     # Columns of partitions may come in another order than in a mixture without names.
-    names = _to_predict(mixture, example, "the collection").column_names
+    names = rows_of(example, "the collection").column_names
     mixture = mixture if names is None else mixture.with_feature_names(names)
 
     def labels(block: Any, number: int) -> NDArray[np.int64]:
         if not len(block):
             return np.empty(0, np.int64)
-        rows = _to_predict(mixture, block, f"partition {number}")
+        rows = rows_of(block, f"partition {number}")
         # Where the mixture has a schema, missing cells are for its density.
         values = mixture.predict(rows.read_all() if mixture.schema is None else rows)
         return np.asarray(values)
 
-    def of_array(block: Any, block_id: tuple[int, ...] = (0,)) -> NDArray[np.int64]:
+    def of_array(block: Any, block_id: Any = (0,)) -> NDArray[np.int64]:
         return labels(block, block_id[0])
 
-    def of_frame(frame: Any, partition_info: dict[str, int] | None = None) -> Any:
-        number = 0 if partition_info is None else partition_info["number"]
+    def of_frame(frame: Any, partition_info: Any = None) -> Any:
+        number = (partition_info or {"number": 0})["number"]
         return pd.Series(labels(frame, number), name="label", index=frame.index)
 
     if isinstance(data, dask.dataframe.DataFrame):
         return data.map_partitions(of_frame, meta=of_frame(data._meta.iloc[:0]))
     return data.map_blocks(of_array, meta=np.empty(0, np.int64), dtype=np.int64, drop_axis=1)
-
-
-def _to_predict(mixture: Mixture, data: Any, name: str) -> TableRows:
-    """Rows with the columns of a mixture; errors name them."""
-    schema = Schema(mixture.columns)
-    with _named(name):
-        return rows_to_predict(schema, MemoryTable(data, name, schema.column_names), "the mixture")
 
 
 def _parts_of(data: Any) -> tuple[Any, list[Any], Any]:
@@ -219,8 +205,8 @@ def _parts_of(data: Any) -> tuple[Any, list[Any], Any]:
     if not isinstance(data, dask.array.Array):
         raise InputTypeError(
             f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Files "
-            "become one by dask.dataframe.read_parquet(...), blocks by from_delayed(...); rows in "
-            "this process, and summaries, need no cluster: momentmix.summarize and fit."
+            "become one by dask.dataframe.read_parquet(...); rows in this process, and summaries, "
+            "need no cluster: momentmix.summarize and fit."
         )
     if data.ndim != 2 or math.isnan(data.shape[1]):
         raise InputError(
@@ -231,10 +217,6 @@ def _parts_of(data: Any) -> tuple[Any, list[Any], Any]:
     data = data if data.numblocks[1] == 1 else data.rechunk({1: -1})
     parts = data.to_delayed().ravel().tolist()
     return data, parts, np.zeros((1, data.shape[1]), dtype=data.dtype)
-
-
-def _first(data: Any, n_rows: int) -> Any:
-    return data.head(n_rows)
 
 
 @contextmanager
@@ -342,13 +324,12 @@ class DaskRows(Rows):
 
     def _head(self, example: Any) -> Any:
         """The first rows; those of each partition where there may be levels."""
-        heads = [delayed(_first)(part, LOOKED_AT) for part in self._parts]
+        head, run = delayed(pd.DataFrame.head), partial(dask.compute, retries=self.retries)
         if all(map(pd.api.types.is_numeric_dtype, example.dtypes)):
-            found = (dask.compute(head, retries=self.retries)[0] for head in heads)
-            return next((head for head in found if len(head)), example)
-        n_rows = LOOKED_AT // len(heads) + 1
-        few = [delayed(_first)(part, n_rows) for part in self._parts]
-        return pd.concat(dask.compute(*few, retries=self.retries))
+            found = (run(head(part, LOOKED_AT))[0] for part in self._parts)
+            return next((rows for rows in found if len(rows)), example)
+        n_rows = LOOKED_AT // len(self._parts) + 1
+        return pd.concat(run(*(head(part, n_rows) for part in self._parts)))
 
     def _find(self, rows: TableRows, *asked: Any) -> list[Content]:
         contents: list[Content] = self._reduced(_contents, _joined_contents, rows, *asked)

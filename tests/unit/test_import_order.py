@@ -19,7 +19,7 @@ LAYERS = {
     "summary": "summary",
     "fitting": "fitting",
     "paper": "paper",
-    "groups": "groups monitoring",
+    "groups": "groups",
     "doors": "html findings datasets displays reporting estimators dask cli __main__",
 }
 HEIGHTS = {name: i for i, names in enumerate(LAYERS.values()) for name in names.split()}
@@ -29,11 +29,8 @@ HEIGHTS = {name: i for i, names in enumerate(LAYERS.values()) for name in names.
 VIOLATIONS = {
     ("families", "tables.names"): "names of features are checked where blocks are made",
     ("mixture", "html.notebook"): "tables in notebooks",
-    ("monitoring", "html.notebook"): "tables in notebooks",
     ("fitting", "html.notebook"): "tables in notebooks",
     ("fitting", "findings.finding"): "a fit makes its findings with their sentences",
-    ("monitoring", "findings.finding"): "a comparison makes its findings with their sentences",
-    ("monitoring", "findings.change_sentences"): "a comparison makes its findings, as above",
 }
 
 

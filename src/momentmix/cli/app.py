@@ -13,17 +13,17 @@ from typing import Any
 import click
 
 from momentmix import __version__, errors
+from momentmix.cli.compare import compare_command
 from momentmix.cli.info import info_command
 from momentmix.cli.merge import merge_command
 from momentmix.cli.models.fit import fit_command
 from momentmix.cli.models.predict import predict_command
 from momentmix.cli.models.report import report_command
-from momentmix.cli.monitoring.compare import compare_command
-from momentmix.cli.monitoring.track import track_command
 from momentmix.cli.output import say
 from momentmix.cli.reproduce import reproduce_command
 from momentmix.cli.schema import schema_command
 from momentmix.cli.summarize import summarize_command
+from momentmix.cli.track import track_command
 
 # After a line with a backspace, click does not rewrap the paragraph.
 _HELP = """Find the groups in a table and know whether to believe them.

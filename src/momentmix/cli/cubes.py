@@ -104,7 +104,7 @@ def _is_wanted(texts: list[str], option: str, value: Any) -> bool:
 
 
 def _within(option: str, value: Any, low: str, high: str) -> bool:
-    from momentmix.monitoring.trends import place_of
+    from momentmix.groups.keys import natural_order
 
     if isinstance(value, int) and not isinstance(value, bool):
         try:
@@ -116,8 +116,8 @@ def _within(option: str, value: Any, low: str, high: str) -> bool:
         return ends[0] <= value <= ends[1]
     text = str(value)
     # A day or a month that a range ends with is part of it: 2026-01..2026-03.
-    below = not high or text.startswith(high) or place_of(text) <= place_of(high)
-    return below and place_of(text) >= place_of(low)
+    below = not high or text.startswith(high) or natural_order(text) <= natural_order(high)
+    return below and natural_order(text) >= natural_order(low)
 
 
 def _key_text(value: Any) -> str:

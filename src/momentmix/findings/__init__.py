@@ -1,1 +1,1 @@
-"""Findings about a fit, a comparison or a track: data, and one catalog of sentences."""
+"""Findings about a fit: data, and one catalog of sentences."""

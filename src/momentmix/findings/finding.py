@@ -8,11 +8,10 @@ from enum import Enum
 from typing import Any
 
 from momentmix.errors import printable
-from momentmix.findings.change_sentences import CHANGES
-from momentmix.findings.fit_sentences import FITS, Entry, Variants
+from momentmix.findings.fit_sentences import FITS as CATALOG
+from momentmix.findings.fit_sentences import Entry, Variants
 from momentmix.wording import listed, plural
 
-CATALOG = FITS | CHANGES
 _MOST_LISTED = 8  # columns or components in a sentence
 _PAIRS_LISTED, _ROWS_LISTED = 3, 5
 

@@ -66,15 +66,14 @@ def compare_command(
     """Compare two summaries (.mms), or data files, which are read once with the same columns.
 
     Of a cube all groups count, or those that --where, --first and --second choose; one cube alone
-    is compared with itself, some groups with others. Prints the changes of means, spreads and
-    shares, the largest first. The exit code is 4 where something changed.
+    is compared with itself, some groups with others. Prints the changes of means and shares,
+    the most important first. The exit code is 4 where something changed.
 
     \b
     momentmix compare may.mms june.csv --least-effect 0.1
     momentmix compare cube.parquet --where region=EU --second week=2026-03-02..2026-03-30
     """  # noqa: D301, click does not rewrap what follows a backspace
-    from momentmix.monitoring.compare import compare
-    from momentmix.monitoring.comparison import comparison_lines
+    from momentmix.groups.compare import compare
 
     groups = {"where": where, "first_where": first_where, "second_where": second_where}
     left, right, lines = _summaries(first, second, groups, families, read_options)
@@ -87,7 +86,7 @@ def compare_command(
         said = {"differs": differs, "sentences": found.sentences(level, least_effect)}
         say_json({**settings, **said, **found.to_dict(), **said})
     else:
-        head, *rest = comparison_lines(found, level, least_effect)
+        head, *rest = found.lines(level, least_effect)
         say(head, *lines, *rest)
     return DIFFERS if differs else 0
 
@@ -103,20 +102,19 @@ def _summaries(
     from momentmix.cli.cubes import are_cubes, load_groups
 
     if second is None:
-        _check_families(families)
+        _check_not_given(families, read_options)
         left, right, line = _parts_of_one(first, **groups)
-        return _with_columns(left, read_options), _with_columns(right, read_options), [line]
+        return left, right, [line]
     paths, where = (first, second), groups["where"]
     if where and not any(are_cubes([path]) for path in paths):
         load_groups(paths, where, None)  # says how to make a cube
-    found = [
+    given = [
         _summary_of(path, where, groups[f"{name}_where"], f"--{name}")
         for name, path in zip(("first", "second"), paths, strict=True)
     ]
-    given = [None if own is None else _with_columns(own, read_options) for own in found]
     like = next((summary for summary in given if summary is not None), None)
     if like is not None:
-        _check_families(families)
+        _check_not_given(families, read_options)
         left, right = (
             _summarized(path, like, read_options) if summary is None else summary
             for path, summary in zip(paths, given, strict=True)
@@ -183,32 +181,12 @@ def _summary_of(
     return load_sum([path]) if are_summaries([path]) else None
 
 
-def _check_families(families: Any) -> None:
-    if families is not None:
+def _check_not_given(families: Any, read_options: ReadOptions) -> None:
+    if (families, read_options.columns, read_options.exclude) != (None, None, None):
         raise click.UsageError(
-            "summaries have the families of their columns, and a data file that is compared with "
-            "one takes them; leave out --families and --schema."
+            "summaries have their columns and families, and a data file that is compared with one "
+            "takes them; leave out --families, --schema, --columns and --exclude."
         )
-
-
-def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSummary:
-    """The summary of the columns that --columns and --exclude leave."""
-    from momentmix.mixture.conditional import column_numbers
-    from momentmix.summary.column_facts import schema_of
-
-    schema = schema_of(summary)
-    names, every = schema.column_names, list(range(schema.n_columns))
-    kept = every
-    if read_options.columns is not None:
-        kept = column_numbers(read_options.columns, len(every), names).tolist()
-    if read_options.exclude is not None:
-        left_out = set(column_numbers(read_options.exclude, len(every), names).tolist())
-        kept = [number for number in kept if number not in left_out]
-    if kept == every:
-        return summary
-    if not kept:
-        raise click.UsageError("--columns and --exclude leave no column to compare.")
-    return summary.truncate(min(summary.order, len(kept))).select(kept)
 
 
 def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> MomentSummary:
@@ -217,7 +195,6 @@ def _summarized(path: str, like: MomentSummary, read_options: ReadOptions) -> Mo
     from momentmix.summary.summarize import summarize
 
     schema = schema_of(like)
-    read_options = replace(read_options, columns=None, exclude=None)  # those of the summary
     if read_options.missing == "error" and any(column.has_missing for column in schema.columns):
         read_options = replace(read_options, missing="model")
     source = read_options.open((path,), expected=schema.column_names)

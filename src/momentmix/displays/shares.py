@@ -18,10 +18,9 @@ from momentmix.displays.style import (
     short_name,
 )
 from momentmix.errors import InputTypeError
+from momentmix.groups.keys import natural_order
+from momentmix.groups.track import Tracking, key_text
 from momentmix.html.palette import component_color
-from momentmix.monitoring.shares.groups import key_text
-from momentmix.monitoring.tracking import Tracking
-from momentmix.monitoring.trends import place_of
 from momentmix.wording import percent
 
 _MOST_PANELS = 12
@@ -200,7 +199,7 @@ def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:
         return np.array(keys, dtype="datetime64[s]"), None
     if all(isinstance(key, Real) and not isinstance(key, bool) for key in keys):
         return np.array(keys, dtype=np.float64), None
-    different = sorted(set(keys), key=place_of)
+    different = sorted(set(keys), key=natural_order)
     number = {key: float(place) for place, key in enumerate(different)}
     texts = [short_name("missing" if key is None else str(key), 12) for key in different]
     return np.array([number[key] for key in keys]), texts

@@ -1,1 +1,0 @@
-"""Commands for groups and times beside a model."""

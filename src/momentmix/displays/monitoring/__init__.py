@@ -1,1 +1,0 @@
-"""Pictures of groups and times: shares over time."""

@@ -1,1 +1,0 @@
-"""Groups and times beside a model: comparing summaries, following shares."""

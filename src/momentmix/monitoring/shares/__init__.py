@@ -1,1 +1,0 @@
-"""Shares of fixed components in groups: the mathematics of `track`."""
