@@ -260,9 +260,7 @@ class Blocks:
             if law.features[0] in number
         )
         missing = tuple(
-            (number[j], number[k], unit)
-            for j, k, unit in self.missing
-            if {j, k} <= number.keys()
+            (number[j], number[k], unit) for j, k, unit in self.missing if {j, k} <= number.keys()
         )
         return replace(Blocks.of(len(number), groups, laws), missing=missing)
 

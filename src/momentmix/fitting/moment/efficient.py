@@ -6,7 +6,7 @@
 | e = C^{-1/2} (observed − model) | ``residual`` | (n,) |
 | W = C^{-1/2} ∂ model / ∂ θ | ``slopes`` | (n, n_parameters) |
 | ‖e‖², the efficient criterion | ``cost`` | scalar |
-| (WᵀW)⁻¹ / N = Cov θ̂ | ``Efficient.factor factorᵀ`` | (n_parameters, n_parameters) |
+| (WᵀW)⁻¹ / N = Cov θ̂ | ``Efficient.uncertainty`` | (n_parameters, n_parameters) |
 
 ``polish.py`` divides each condition by its own noise, which is cheap. But the noises correlate
 strongly, so that this criterion loses precision and can prefer a mixture that the test rejects.
@@ -25,6 +25,7 @@ from scipy.linalg.lapack import dposv, dpotrf, dtrtri
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.polish import Bounds
 from momentmix.lazy import lazy_property
@@ -49,9 +50,14 @@ class Efficient:
     n_effective: float
 
     @lazy_property
-    def factor(self) -> Float:
-        """A factor of the covariance of the parameters, rows as `Parameters.flat`."""
-        return factor_of_covariance(self.parameters, self.whitening.table, self.n_effective)
+    def uncertainty(self) -> Uncertainty:
+        """The parameters with their covariance (WᵀW)⁻¹ / N."""
+        p, table = self.parameters, self.whitening.table
+        factor = np.empty((p.n_places, p.n_places))
+        normal = Linear.of(table, p.n_components).normal
+        factor[by_feature(p)] = _inverse_root(normal) / np.sqrt(self.n_effective)
+        factor[dependent_places(p)] = 0.0
+        return Uncertainty(p, factor, on_log_scale=False)
 
 
 class Linear(NamedTuple):
@@ -102,16 +108,6 @@ def efficient_polish(
             break  # where the model is wrong, a step within one C can lead far away in the next
         current, whitening, least = moved, renewed, criterion
     return Efficient(current, whitening, n_effective)
-
-
-def factor_of_covariance(parameters: Parameters, slopes: Float, n_effective: float) -> Float:
-    """A factor of (WᵀW)⁻¹ / N, rows as `Parameters.flat`."""
-    order = by_feature(parameters)
-    normal = Linear.of(slopes, parameters.n_components).normal
-    factor = np.empty((order.size, order.size))
-    factor[order] = _inverse_root(normal) / np.sqrt(n_effective)
-    factor[dependent_places(parameters)] = 0.0
-    return factor
 
 
 def _criterion(conditions: Conditions, whitening: Whitening, n_effective: float) -> float:

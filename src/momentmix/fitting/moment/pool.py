@@ -12,8 +12,6 @@ paper has one candidate per component and no choice to make.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.optimize import nnls
 
@@ -21,7 +19,7 @@ from momentmix._typing import Float
 from momentmix.errors import DecompositionError
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.variances import fit_spread
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
@@ -74,14 +72,14 @@ def joint_polish(
     moments: StandardMoments,
     bounds: Bounds,
     stops: list[Stopping],
-) -> Polished:
+) -> Parameters:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
-    done = Polished(start, np.inf, np.ones(full.size), 1e-3)
+    p, damping = start, 1e-3
     for stopping in stops:
-        noise = implied_noise(full, done.parameters, moments.n_effective)
-        done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
-        done = replace(done, parameters=done.parameters.normalized())
-    return done
+        noise = implied_noise(full, p, moments.n_effective)
+        done = polish(full, p, bounds, noise, stopping, damping=damping)
+        p, damping = done.parameters.normalized(), done.damping
+    return p
 
 
 def split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
