@@ -18,16 +18,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dposv, dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.polish import Bounds
+from momentmix.fitting.moment.polish import Bounds, damped_step
 from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
@@ -146,29 +145,6 @@ def efficient_step(
         if moved_cost < cost:
             return moved, moved_cost, cost - moved_cost
     return current, cost, 0.0
-
-
-def damped_step(
-    normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_] | None = None
-) -> Float:
-    """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
-    places = np.arange(gradient.size) if free is None else np.flatnonzero(free)
-    step = np.zeros_like(gradient)
-    matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
-    scale = np.maximum(np.sqrt(np.diagonal(matrix)), 1e-150)
-    matrix = matrix / scale[:, None]
-    matrix /= scale
-    diagonal = np.diagonal(matrix) + damping + 1e-10
-    np.fill_diagonal(matrix, diagonal)
-    right = gradient[places] / scale
-    # Symmetric, so the transpose is the same matrix, in an order that LAPACK can overwrite.
-    _, solved, failed = dposv(matrix.T, right, lower=1, overwrite_a=1)
-    if failed:
-        lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
-        matrix = lower + lower.T + np.diag(diagonal)
-        solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
-    step[places] = solved / scale
-    return step
 
 
 def _inverse_root(normal: Float) -> Float:

@@ -17,7 +17,7 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
-from momentmix.fitting.conditions.conditions import Conditions
+from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.variances import fit_spread
@@ -115,7 +115,7 @@ def select_means(
     conditions: Conditions, candidates: Float, noise: Float, n_components: int
 ) -> tuple[Float, Float]:
     """Weights (r,) and means (r, d) of at most `n_components` components."""
-    features = conditions.features_of_means(candidates) / noise[:, None]
+    features = conditions.products(point_powers(candidates, 1)) / noise[:, None]
     weights = fit_weights(features, conditions.values / noise)
     keep = weights > 1e-6 * weights.sum()  # the rest is rounding of the solver
     return merge_means(conditions, weights[keep], candidates[keep], noise, n_components)
@@ -171,6 +171,6 @@ def _change(
     """‖change of the conditions by merging i and k‖² in units of the noise."""
     total = weights[i] + weights[k]
     merged = (weights[i] * means[i] + weights[k] * means[k]) / total
-    three = conditions.features_of_means(np.stack([means[i], means[k], merged]))
+    three = conditions.products(point_powers(np.stack([means[i], means[k], merged]), 1))
     change = three @ np.array([weights[i], weights[k], -total]) / noise
     return float(change @ change)

@@ -34,7 +34,7 @@ class Case:
     def polished(self, values=None, start=None, bounds=None, rounds=6):
         c = self.conditions
         if values is not None:
-            c = Conditions(c.n_features, c.plain, c.powered, c.exponents, values)
+            c = Conditions(c.n_features, c.slots, c.slot_exponents, values)
         start = self.truth if start is None else start
         return efficient_polish(c, start, bounds or self.bounds, N_ROWS, rounds)
 
