@@ -262,8 +262,8 @@ class MomentGaussianMixture(MixtureMethods):
             families=families, missing=self.missing, reading=reading,
             **self._fit_options(previous),
         )  # fmt: skip
-        begun = begin_fit(data, options, defers=True)
-        self.__dict__.update(_covariance_attributes(begun.draft.mixture, is_full))
+        begun = begin_fit(data, options)
+        self.__dict__.update(_covariance_attributes(begun.facts["mixture"], is_full))
         self._set_from(begun)
         return self
 

@@ -110,18 +110,19 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _set_from(self, begun: BegunFit) -> None:
         """Set the attributes that every estimator has."""
-        result, mixture = begun.draft, begun.draft.mixture
+        facts, mixture = begun.facts, begun.facts["mixture"]
         for name in _WHEN_ASKED:  # those of the last fit
             self.__dict__.pop(name, None)
         self.mixture_, self._unasked = mixture, begun.finish
-        if result.summary is not None:  # fitted to rows
-            self.summary_ = result.summary
+        if facts["summary"] is not None:  # fitted to rows
+            self.summary_ = facts["summary"]
         self.n_components_ = mixture.n_components
         self.weights_, self.means_ = mixture.weights, mixture.means
-        self.n_iter_, self.converged_ = result.n_passes - 1, bool(result.converged)
-        self.lower_bound_ = np.nan if result.log_likelihood is None else result.log_likelihood
+        self.n_iter_, self.converged_ = facts["n_passes"] - 1, bool(facts["converged"])
+        score = facts["log_likelihood"]
+        self.lower_bound_ = np.nan if score is None else score
         # After each step, as scikit-learn has them; those of a result are before.
-        self.lower_bounds_ = [*result.log_likelihoods, self.lower_bound_][1:]
+        self.lower_bounds_ = [*facts["log_likelihoods"], self.lower_bound_][1:]
         if not self.converged_:
             warn_caller(
                 f"not converged after {self.max_passes} passes over the rows; allow more with "

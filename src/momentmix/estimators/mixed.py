@@ -158,8 +158,8 @@ class MomentMixture(MixtureMethods):
             blocks=self.blocks, sample_weight=sample_weight, families=families,
             missing=self.missing, **self._fit_options(previous),
         )  # fmt: skip
-        begun = begin_fit(data, options, defers=True)
-        self.schema_ = begun.draft.schema
+        begun = begin_fit(data, options)
+        self.schema_ = begun.facts["schema"]
         self._set_from(begun)
         return self
 

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.answers import answer_from_rows
+from momentmix.fitting.checks import check_memory
+from momentmix.fitting.choose import choose
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
     AskedBlocks,
@@ -21,10 +23,11 @@ from momentmix.fitting.data import (
     load_summaries,
     table_of,
 )
-from momentmix.fitting.em.starts import Start
+from momentmix.fitting.from_moments import answer_without_rows
 from momentmix.fitting.options import Auto, FitOptions, Number
+from momentmix.fitting.problem import read_problem, scattered_rows
 from momentmix.fitting.result import BegunFit, FitResult
-from momentmix.fitting.robust.pipeline import fit_robust
+from momentmix.fitting.units import in_data_units
 from momentmix.fitting.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import check_asked, step, tell
@@ -165,7 +168,7 @@ def fit(
     given["sample_weight"] = ordered_weights(sample_weight, data)
     options = FitOptions.of(given)
     _check_used(options.changed(), data)
-    with step("Fitting", _asked(progress)):
+    with _at_work(progress):
         return begin_fit(data, options).finish()
 
 
@@ -184,59 +187,61 @@ def _check_used(options: dict[str, Any], data: Any) -> None:
             raise InputError(f"{option(**{name: ...})} {why}.")
 
 
-def begin_fit(data: Any, asked: FitOptions, defers: bool = False) -> BegunFit:
-    """Fit the mixture; a fit that `defers` computes the rest when it is finished."""
-    n_components, blocks = asked.n_components, asked.blocks
-    if not (isinstance(n_components, str) and n_components in ("auto", "bic")):
-        try:
-            n_components = check_count("n_components", n_components, 1)
-        except InputTypeError:
-            raise InputTypeError(
-                f"n_components must be an integer ≥ 1, 'auto' or 'bic'; got {n_components!r}."
-            ) from None
-    if asked.background not in (True, False, "auto"):
-        raise InputError(f'background must be True, False or "auto"; got {asked.background!r}.')
-    with step("Fitting", _asked(asked.progress)):
+def begin_fit(data: Any, options: FitOptions) -> BegunFit:
+    """Fit the mixture; `finish` of what is returned adds standard errors and the certificate."""
+    n_components, context = _checked(options)
+    blocks = options.blocks
+    if blocks is None and isinstance(n_components, str):
+        blocks = "auto"
+    with _at_work(options.progress):
+        tell("reading rows")
         if is_summary_path(data):
             data = load_summaries(path_list(data))
-        word = block_word(blocks)
-        tell("reading rows")
-        table = table_of(data, asked.families, asked.missing, asked.reading, asked.sample_weight)
-        has_rows = not isinstance(table.data, StandardMoments)
-        if asked.background is True and not has_rows:
-            raise InputError(
-                "background=True (--background true) needs rows: the share of the "
-                "background is estimated from the densities of the rows."
-            )
-        columns = () if table.schema is None else table.schema.columns
-        n_threads = usable_cores()
-        if asked.n_threads is not None:
-            n_threads = check_count("n_threads", asked.n_threads, 1)
-        if blocks is None and isinstance(n_components, str):
-            word = blocks = "auto"
-        if has_rows and table.may_count and word != "full":
-            with _at_work(asked.progress):
-                table = with_counts(table, blocks, asked.start)
-        context = FitContext(
-            np.random.default_rng(asked.random_state),
-            max_passes=check_count("max_passes", asked.max_passes, 0),
-            n_threads=n_threads,
-            clock=Clock(asked.progress if callable(asked.progress) else None),
-            start=None if asked.start is None else Start.of(asked.start, table.schema),
-            max_components=check_count("max_components", asked.max_components, 1),
-            background=asked.background,
-            defers=defers,
-        )
-        with _at_work(asked.progress):
-            if word == "full":
-                joinable = [i for i, column in enumerate(columns) if column.model.joins]
-                blocks = [joinable if columns else list(range(table.data.n_features))]
-            blocks = feature_blocks(blocks, table.schema, has_rows)
-            begun = fit_robust(table, n_components, context, blocks)
-        given, finish = asked.changed(data), _at_work(asked.progress)(begun.finish)
-        return BegunFit(
-            replace(begun.draft, options=given), lambda: replace(finish(), options=given)
-        )
+        reading, missing, weight = options.reading, options.missing, options.sample_weight
+        table = table_of(data, options.families, missing, reading, weight)
+        if table.may_count and block_word(blocks) != "full":
+            table = with_counts(table, blocks, options.start)
+        blocks = feature_blocks(blocks, table)
+        check_memory(table, n_components)
+        problem = read_problem(table, n_components, blocks, context)
+        if problem.sample is None:
+            answer = answer_without_rows(problem, n_components, blocks)
+        else:
+            choice = choose(problem, n_components, blocks)
+            far = scattered_rows(problem, choice.candidates[0].parameters)
+            if far is not None and context.background is not False:
+                # Rows around all groups: the groups are found without them.
+                problem = read_problem(table, n_components, blocks, context, far)
+                choice = choose(problem, n_components, blocks)
+            answer = answer_from_rows(problem, choice)
+        begun = in_data_units(problem, answer)
+    return replace(begun, facts={**begun.facts, "options": options.changed(data)})
+
+
+def _checked(options: FitOptions) -> tuple[Number, FitContext]:
+    """Return the number of components and the context of a fit; raise where they are none."""
+    number: Any = options.n_components
+    if not (isinstance(number, str) and number in ("auto", "bic")):
+        try:
+            number = check_count("n_components", number, 1)
+        except InputTypeError:
+            raise InputTypeError(
+                f"n_components must be an integer ≥ 1, 'auto' or 'bic'; got {number!r}."
+            ) from None
+    if options.background not in (True, False, "auto"):
+        raise InputError(f'background must be True, False or "auto"; got {options.background!r}.')
+    n_threads = usable_cores()
+    if options.n_threads is not None:
+        n_threads = check_count("n_threads", options.n_threads, 1)
+    return number, FitContext(
+        np.random.default_rng(options.random_state),
+        max_passes=check_count("max_passes", options.max_passes, 0),
+        n_threads=n_threads,
+        clock=Clock(options.progress if callable(options.progress) else None),
+        start=options.start,
+        max_components=check_count("max_components", options.max_components, 1),
+        background=options.background,
+    )
 
 
 @contextmanager

@@ -13,7 +13,6 @@ import numpy as np
 from momentmix._typing import Int
 from momentmix.fitting.conditions.monomial_covariance import MomentSpread
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.starts import Start
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
@@ -45,8 +44,8 @@ class FitContext:
     """Options of one call of `fit`, and what its stages share.
 
     All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows;
-    None without rows. `start` is in standardized features once the moments are known. A fit that
-    `defers` leaves standard errors and certificate for later.
+    None without rows. `start` is a `Start` in
+    standardized features once the moments are known.
     """
 
     rng: np.random.Generator
@@ -54,11 +53,9 @@ class FitContext:
     n_threads: int = 1
     clock: Clock = field(default_factory=Clock)
     checked: Any = None  # of a stage above: inference.checked_rows.CheckedRows
-    start: Start | None = None
+    start: Any = None  # as it was given, then a Start
     max_components: int = 20  # where the number is chosen
     background: bool | Literal["auto"] = False
-    far: Any = None  # inference.outliers.Outliers that a fit before this one has found
-    defers: bool = False
 
     def prior(
         self, moments: StandardMoments, blocks: Blocks | None, n_rows: int, n_components: int
@@ -69,7 +66,8 @@ class FitContext:
     def order_of(self, parameters: Parameters) -> Int:
         """Numbers of the components in the order of the result, of shape (r,)."""
         if self.start is not None:
-            return self.start.order_of(parameters)
+            order: Int = self.start.order_of(parameters)
+            return order
         return np.argsort(-parameters.weights / parameters.weights.sum(), kind="stable")
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:

@@ -237,8 +237,13 @@ def known_blocks(asked: AskedBlocks, n_features: int, names: Sequence[str] | Non
     return blocks_from(() if asked is None or word == "diag" else asked, n_features, names)
 
 
-def feature_blocks(blocks: Any, schema: Schema | None, has_rows: bool = True) -> Any:
+def feature_blocks(blocks: Any, table: Table) -> Any:
     """Blocks of columns, by number or name, as blocks of features by number."""
+    schema, has_rows = table.schema, isinstance(table.data, Rows)
+    if block_word(blocks) == "full":
+        blocks = [list(range(table.data.n_features))]
+        if schema is not None:
+            blocks = [[i for i, column in enumerate(schema.columns) if column.model.joins]]
     if schema is None or blocks is None or isinstance(blocks, str):
         return blocks
     joined = blocks_from(blocks, schema.n_columns, schema.column_names).joined

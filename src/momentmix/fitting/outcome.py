@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.inference.certificate import Certificate
@@ -19,6 +20,10 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.wording import listed
 
 _MOST_NAMED = 12  # columns in a line
+CLEAR_LOSS = 0.02  # nats a row: far more than two samples, or the prior of the variances, differ
+# Of BIC, very strong evidence (Kass and Raftery, 1995); and CLEAR_LOSS nats a row, by which quick
+# searches of the same rows hardly differ.
+_FAR = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,7 +62,6 @@ class JoinReason(Enum):
 
     GIVEN = "given"
     BIC = "BIC"
-    PREDICTION = "prediction"
     CORRELATION = "correlation"
 
 
@@ -71,8 +75,7 @@ class JoinedColumns:
     names : tuple of str or None
         Names of the columns, where they have names.
     reason : JoinReason
-        GIVEN: by the caller. BIC: it falls. PREDICTION: left-out rows are predicted better,
-        although BIC does not fall. CORRELATION: the test of the moments names them.
+        GIVEN: by the caller. BIC: it falls. CORRELATION: the test of the moments names them.
     bic_gain : float
         By how much BIC is lower than with each of these columns apart, if the shares of the rows
         stay as they are; NaN without rows, and where columns were given.
@@ -96,8 +99,6 @@ class JoinedColumns:
         """The reason in words."""
         if self.reason is JoinReason.BIC:
             return f"BIC falls by {self.bic_gain:.0f}"
-        if self.reason is JoinReason.PREDICTION:
-            return "left-out rows are predicted better"
         if self.reason is JoinReason.CORRELATION:
             return f"correlated within components by the test ({self.correlation:+.2f})"
         return "given"
@@ -162,18 +163,18 @@ class FitFacts:
         return self.certificate.separation
 
 
-class Rest(NamedTuple):
-    """Facts of an answer beside the mixture: its errors, and whether to trust it."""
+class Evidence(Protocol):
+    """What standard errors and certificate of an answer are computed from."""
 
-    uncertainty: Uncertainty
-    certificate: Certificate
+    def certify(self) -> tuple[Uncertainty, Certificate]:
+        """Compute standard errors and certificate."""
 
 
 @dataclass(frozen=True)
 class StandardFit:
     """A fit in standardized features, constant columns left out.
 
-    The parameters are final; `rest` computes standard errors and certificate, once.
+    The parameters are final; the `evidence` gives standard errors and certificate.
 
     `passes` is None where the answer is that of moments alone. Other fields are as in a
     `FitResult`, but log-likelihoods are those of standardized features, and `joined` has numbers of
@@ -182,14 +183,22 @@ class StandardFit:
 
     moments: StandardMoments
     parameters: Parameters
-    rest: Callable[[], Rest]
+    evidence: Evidence
     notes: Sequence[str] = ()
     winner: str = "moments"
     passes: Refined | None = None
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
 
-    @property
-    def certificate(self) -> Certificate:
-        """Whether the answer can be trusted."""
-        return self.rest().certificate
+
+def better_number(tried: tuple[Trial, ...], n_rows: float) -> list[Finding]:
+    """A finding where one component more or less than chosen has a far lower BIC."""
+    chosen = next((t for t in tried if t.chosen), None)
+    if chosen is None:
+        return []
+    far = max(_FAR, 2.0 * CLEAR_LOSS * n_rows)
+    beside = [t for t in tried if abs(t.n_components - chosen.n_components) == 1]
+    gain, better = max(((chosen.bic - t.bic, t.n_components) for t in beside), default=(nan, 0))
+    if not gain > far:
+        return []
+    return [found(FATAL, "better-number", better=better, gain=gain, nats=gain / (2.0 * n_rows))]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from typing import Any, NamedTuple
+from math import isnan
+from typing import Any
 
+from momentmix._typing import Int
 from momentmix.errors import InputError, printable
+from momentmix.findings.finding import Finding
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -17,7 +20,7 @@ from momentmix.fitting.inference.standard_errors import (
     normal_quantile,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.outcome import FitFacts
+from momentmix.fitting.outcome import Evidence, FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
@@ -31,15 +34,27 @@ MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
 
-class BegunFit(NamedTuple):
-    """A fit whose mixture is final.
+@dataclass(frozen=True)
+class BegunFit:
+    """A fit whose mixture is final; it keeps a sample of the rows, and not the rows.
 
-    The draft lacks standard errors and certificate, which `finish` computes, from a sample of the
-    rows: the rows themselves are not kept.
+    The `facts` are those of the result but standard errors and certificate; `columns` say where
+    the features that vary are among all, and `order` is that of the components.
     """
 
-    draft: FitResult
-    finish: Callable[[], FitResult]
+    facts: dict[str, Any]
+    evidence: Evidence
+    findings: list[Finding]
+    columns: tuple[Any, ...]
+    order: Int
+
+    def finish(self) -> FitResult:
+        """Compute standard errors and certificate."""
+        uncertainty, certificate = self.evidence.certify()
+        certificate = replace(certificate, findings=certificate.findings + self.findings)
+        uncertainty = uncertainty.embedded(*self.columns).reordered(self.order)
+        result = FitResult(**self.facts, certificate=certificate, uncertainty=uncertainty)
+        return replace(result, **result.final_figures())
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -73,6 +88,22 @@ class FitResult(FitFacts):
     schema: Schema | None = None
     stages: Sequence[tuple[str, float]] = ()
     log_likelihoods: Sequence[float] = ()
+
+    def final_figures(self) -> dict[str, Any]:
+        """The trials and notes, with the figures of the final fit for the chosen number."""
+        chosen = next((t for t in self.tried if t.chosen), None)
+        if chosen is None:
+            return {}
+        p_value, again, notes = chosen.p_value, chosen.reproducibility, list(self.notes)
+        if not isnan(p_value):
+            p_value = self.certificate.p_value
+        least = float(self.reproducibility.min())
+        if again and not isnan(least):
+            again, start = tuple(self.reproducibility.tolist()), f"n_components={len(again)}: "
+            words = f"; the final fit has a least reproducibility of {whole_percent(least)}"
+            notes = [f"{note}{words}" if note.startswith(start) else note for note in notes]
+        final = replace(chosen, p_value=p_value, reproducibility=again)
+        return {"tried": tuple(final if t.chosen else t for t in self.tried), "notes": notes}
 
     @property
     def standard_errors(self) -> StandardErrors:

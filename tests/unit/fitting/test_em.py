@@ -121,7 +121,7 @@ def test_merges_keep_the_first_two_moments(case):
     rng = np.random.default_rng(0)
     features = features_of(rng.normal(size=(500, 4)))
     second = (p.weights @ p.means, p.weights @ (p.variances + p.means**2))
-    for merged in [merge_components(features, p, 2), *(q for _, q in merges_by_bound(p, 3))]:
+    for merged in [reduce_pool(features, p, 2, PRIOR), *(q for _, q in merges_by_bound(p, 3))]:
         assert merged.n_components == 2
         np.testing.assert_allclose(merged.weights @ merged.means, second[0], atol=1e-12)
         total = merged.weights @ (merged.variances + merged.means**2)

@@ -11,12 +11,12 @@ from fitting_helpers import exact_moments, matched, random_mixture
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError, InputTypeError
 from momentmix.findings.finding import Severity
+from momentmix.fitting import checks
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.findings import collect_findings
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.record import load_fit
-from momentmix.fitting.robust import pipeline
 from momentmix.mixture.parameters import Parameters
 
 
@@ -74,11 +74,11 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "checks of rows",
         "candidates",
         "passes",
+        "log-likelihood",
         "standard errors",
         "support",
         "halves",
         "certificate",
-        "log-likelihood",
     ]
     assert capsys.readouterr().out == ""
 
@@ -281,7 +281,7 @@ def test_memory_of_many_levels_grows_as_their_square():
 def test_a_fit_beyond_the_memory_is_refused_before_the_work(monkeypatch):
     codes = np.arange(600) % 200
     data = {"town": [f"t{k}" for k in codes], "x": codes % 7 / 3.0}
-    monkeypatch.setattr(pipeline, "physical_memory", lambda: 200 << 20)
+    monkeypatch.setattr(checks, "physical_memory", lambda: 200 << 20)
     message = (
         r"5 components of 200 features, 199 of them levels of 'town', need about 1\d\d MiB of "
         r"memory; a fit may take 100 MiB, half of what there is. Use up to 1\d\d features: join"

@@ -10,7 +10,7 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
-from momentmix.fitting.robust.joining import BlockSearch
+from momentmix.fitting.joining import BlockSearch
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import ArrayRows, WeightedRows

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -13,10 +12,8 @@ from momentmix._typing import Float
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Pass, Sample, em_pass
 from momentmix.fitting.em.scores import (
-    FALL,
     add_prior,
     information_matrix,
-    kept_positive,
     mean_score,
     scoring_step,
     settle_floored,
@@ -74,7 +71,7 @@ def climb(
     What is left comes from the information matrix, and where there is none from the rate of EM's
     gains. Where EM is slow, and near the end, scoring steps take over. Where a step lowered the
     likelihood, the EM step before it is taken instead, and the next scoring step is shorter. After
-    a few failures EM goes on alone, extrapolated.
+    a few failures EM goes on alone.
     """
     least = _LEFT / n_rows
     scoring = None if information_of is None else _Scoring(information_of, prior)
@@ -104,9 +101,7 @@ def climb(
         near = bool(gains) and gains[-1] < _NEAR * least
         current, left, is_em = fallback, np.inf, True
         if scoring is None:
-            left, length = _left_to_gain(by_em)
-            if length > 0:
-                current, is_em = _extrapolated(before, fallback, length, prior), False
+            left = _left_to_gain(by_em)
         elif slow or near:
             (current, left), is_em = scoring.step(before, sums), False
         if left < least:
@@ -153,32 +148,11 @@ class _Scoring:
         return self._ridge <= _MOST_RIDGE
 
 
-def _left_to_gain(gains: list[float]) -> tuple[float, float]:
-    """Estimate the gain of all further EM steps, and their length in units of the last step."""
+def _left_to_gain(gains: list[float]) -> float:
+    """Estimate the gain of all further EM steps from their rate."""
     if not gains:
-        return np.inf, 0.0
+        return np.inf
     ratio = _LARGEST_RATIO
     if len(gains) > 1:
         ratio = min(gains[-1] / max(gains[-2], 1e-300), _LARGEST_RATIO)
-    rate = max(ratio, 0.0) ** 0.5  # gains are squares of steps
-    length = rate / (1.0 - rate) if len(gains) > 1 and ratio > _SLOW else 0.0
-    return gains[-1] * ratio / (1.0 - ratio), length
-
-
-def _extrapolated(
-    before: Parameters, after: Parameters, length: float, prior: VariancePrior
-) -> Parameters:
-    """The parameters `length` times the step further on, as far as they may go."""
-    d = after.means.shape[-1]
-    weights, means, spread = (
-        x + length * (x - y)
-        for x, y in (
-            (after.weights, before.weights),
-            (after.means, before.means),
-            (after.spread, before.spread),
-        )
-    )
-    weights = np.maximum(weights, FALL * after.weights)
-    spread[..., :d] = np.maximum(spread[..., :d], FALL * after.variances)
-    moved = replace(after, weights=weights / weights.sum(), means=means).with_spread(spread)
-    return kept_positive(prior.structure.raised(moved), after)
+    return gains[-1] * max(ratio, 0.0) / (1.0 - ratio)

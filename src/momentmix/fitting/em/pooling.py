@@ -4,12 +4,10 @@
 |---|---|---|
 | p_k(z): density of pool component k | ``densities`` | (K, n), rows scaled by their maximum |
 | max_ω Σ_z log Σ_k ω_k p_k(z) | ``pool_weights`` | (K,) |
-| mean log (f − ω_i p_i − ω_k p_k + ω_ik p_ik) / f | cost of a merge | scalar |
 
 Choosing one start keeps what that start missed; the pool keeps what any start found. The weights'
 problem is convex, so it has no local optima, and its solution is sparse. Merges keep the first two
-moments of a pair. They are short-listed by Runnalls' bound on the loss of likelihood, which needs
-no rows, and decided on the rows.
+moments of a pair; they follow Runnalls' bound on the loss of likelihood, which needs no rows.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 
-_SHORT_LIST = 12  # pairs that are priced on the rows; the bound orders them well enough
-_AT_ONCE = 5  # one in five of the merges to come is made before the rest are priced again
 _WEIGHT_STEPS = 60  # of the weights of a pool
 _FREE_COST = 1e-4  # nats a row: less than any difference between candidates that matters
 _TINY = 1e-300  # densities that are divided by, or whose logarithm is taken, are not 0
@@ -37,17 +33,10 @@ def component_densities(features: Float, parameters: Parameters) -> Float:
     return joint_of(features, unweighted)
 
 
-def _scaled_densities(features: Float, parameters: Parameters) -> tuple[Float, Float]:
-    """Densities of each component over the largest of each row, (K, n), and its logarithm, (n,)."""
-    densities = component_densities(features, parameters)
-    top = densities.max(axis=0)
-    densities -= top
-    return np.exp(densities, out=densities), top
-
-
 def pool_weights(features: Float, pool: Parameters) -> Parameters:
     """Weights that maximize the likelihood of fixed components; empty ones are dropped."""
-    densities, _ = _scaled_densities(features, pool)
+    densities = component_densities(features, pool)
+    densities = np.exp(densities - densities.max(axis=0))
     n = features.shape[1]
     weights, kept = pool.weights.copy(), np.arange(pool.n_components)
     for step in range(_WEIGHT_STEPS):
@@ -65,36 +54,17 @@ def reduce_pool(
     """Merge down to `n_components`, with a few EM steps half-way so that merged ones settle."""
     for target in (max(n_components, round(1.5 * n_components)), n_components):
         if pool.n_components > target:
-            pool = merge_components(features, pool, target)
-            pool = run_batch(features, pool[None], prior, 5)[0][0]
+            merging = _Merging(pool)
+            merging.reduce(target)
+            pool = run_batch(features, merging.left[None], prior, 5)[0][0]
     return pool
 
 
 def merge_copies(pool: Parameters) -> Parameters:
-    """Merge copies of the same components, by Runnalls' bound, which needs no rows."""
+    """Merge copies of the same components."""
     merging = _Merging(pool)
-    merging.merge_copies(1)
-    return merging.current[merging.is_left]
-
-
-def merge_components(features: Float, pool: Parameters, n_components: int) -> Parameters:
-    """Greedy merges, the least loss of likelihood first; several at once while many are left."""
-    merging = _Merging(pool)
-    merging.merge_copies(n_components)
-    merging.compress()
-    densities, top = _scaled_densities(features, merging.current)
-    while merging.n_left > n_components:
-        pairs, gains, columns = _price(features, merging, densities, top)
-        merged: set[int] = set()
-        n_merges = max(1, (merging.n_left - n_components) // _AT_ONCE)
-        for a in np.argsort(-gains, kind="stable").tolist():
-            i, k = pairs[a]
-            if n_merges and not merged & {i, k}:
-                densities[i] = columns[a]
-                merging.merge(i, k)
-                merged |= {i, k}
-                n_merges -= 1
-    return merging.current[merging.is_left]
+    merging.reduce(1, _FREE_COST)
+    return merging.left
 
 
 def merges_by_bound(p: Parameters, n_merges: int) -> list[tuple[Int, Parameters]]:
@@ -127,23 +97,6 @@ def one_less(
     return settled[int(values.argmax())]
 
 
-def _price(
-    features: Float, merging: _Merging, densities: Float, top: Float
-) -> tuple[list[tuple[int, int]], Float, Float]:
-    """Short-listed pairs, the mean gain of log-likelihood of each merge, and merged densities."""
-    current, pairs = merging.current, merging.cheapest_pairs(_SHORT_LIST)
-    options = Parameters.stack([_merged_pair(current, i, k) for i, k in pairs])
-    columns = np.exp(np.minimum(component_densities(features, options) - top, 600.0))
-    total = np.maximum(current.weights @ densities, _TINY)
-    log_total = np.log(total)
-    gains = np.empty(len(pairs))
-    for a, (i, k) in enumerate(pairs):
-        lost = current.weights[i] * densities[i] + current.weights[k] * densities[k]
-        changed = np.maximum(total - lost, 0.0) + options.weights[a] * columns[a]
-        gains[a] = (np.log(np.maximum(changed, _TINY)) - log_total).mean()
-    return pairs, gains, columns
-
-
 class _Merging:
     """A pool whose components are merged pair by pair, and Runnalls' bound of every pair."""
 
@@ -160,18 +113,16 @@ class _Merging:
         """Number of components that are left."""
         return int(self.is_left.sum())
 
-    def merge_copies(self, n_components: int) -> None:
-        """Merge down to `n_components` while a merge costs less than `_FREE_COST`."""
-        while self.n_left > n_components and self.least.min() <= _FREE_COST:
+    @property
+    def left(self) -> Parameters:
+        """The components that are left."""
+        return self.current[self.is_left]
+
+    def reduce(self, n_components: int, most: float = np.inf) -> None:
+        """Merge down to `n_components` while a merge costs at most so many nats a row."""
+        while self.n_left > n_components and self.least.min() <= most:
             i = int(self.least.argmin())
             self.merge(*sorted((i, int(self.partner[i]))))
-
-    def compress(self) -> None:
-        """Forget the components that are merged into others."""
-        left = np.flatnonzero(self.is_left)
-        self.current, self.is_left = self.current[left], self.is_left[left]
-        self.log_volumes, self.bounds = self.log_volumes[left], self.bounds[np.ix_(left, left)]
-        self.partner, self.least = self.bounds.argmin(axis=1), self.least[left]
 
     def cheapest_pairs(self, n_pairs: int) -> list[tuple[int, int]]:
         """Pairs of the least bounds, cheapest first."""

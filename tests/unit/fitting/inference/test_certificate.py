@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from momentmix.fitting.inference.verdict import REASONS
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
 from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
-from momentmix.fitting.robust import number_of_components
 
 NAN = float("nan")
 MIXTURE = mm.Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
@@ -382,27 +380,6 @@ def one_column(r, n=3000):
     """One column of r components: more than two have more parameters than any six moments."""
     truth = mm.Mixture.diagonal(np.full(r, 1 / r), 20.0 * np.arange(r)[:, None], np.ones((r, 1)))
     return truth.sample(n, random_state=0)[0]
-
-
-@pytest.mark.parametrize(
-    ("tests", "order"),
-    [
-        ([UNTESTABLE, outcome(1e-9, 0.1)], 4),  # untested does not hide that it is rejected
-        ([UNTESTABLE, UNTESTABLE], 3),
-        ([outcome(1e-9, 0.1), UNTESTABLE], 3),
-        ([outcome(1e-9, 0.1), outcome(1e-12, 0.1)], 3),
-        ([outcome(1e-9, 0.1), outcome(0.5)], 4),
-        ([outcome(0.5), outcome(1e-9, 0.1)], 3),
-    ],
-)
-def test_the_answer_of_a_higher_order_is_taken_where_it_says_more(monkeypatch, tests, order):
-    def answer(moments, *_):
-        c = certificate(tests[moments.order - 3])
-        return SimpleNamespace(order=moments.order, certificate=c)
-
-    monkeypatch.setattr(number_of_components, "_answer_at_order", answer)
-    moments = SimpleNamespace(order=4, truncated=lambda m: SimpleNamespace(order=m))
-    assert number_of_components.answer_from_moments(moments, 3, 2, None, None).order == order
 
 
 def test_three_components_of_one_column_cannot_be_tested():

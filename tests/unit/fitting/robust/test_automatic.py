@@ -7,7 +7,7 @@ import pytest
 from fitting_helpers import random_mixture
 
 import momentmix as mm
-from momentmix.fitting.robust.answers import ROWS_PER_PARAMETER
+from momentmix.fitting.problem import ROWS_PER_PARAMETER
 
 
 def one_column(n=20_000):

@@ -5,8 +5,8 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import CapacityError, InputError
+from momentmix.fitting.joining import paying_groups
 from momentmix.fitting.outcome import JoinReason
-from momentmix.fitting.robust.joining import paying_groups
 
 N = 8000
 
@@ -189,4 +189,3 @@ def test_what_pays_is_joined():
     weights = np.array([0.5, 0.5])
     assert sorted(paying_groups(weights, within, 2000)) == [(0, 1), (2, 4), (3,)]
     assert all(len(x) == 1 for x in paying_groups(weights, within, 40))  # control: too few rows
-    assert sorted(paying_groups(weights, within, 40, price=0.1)) == [(0, 1), (2, 4), (3,)]

@@ -8,16 +8,16 @@ import pytest
 from fitting_helpers import parameters_of, random_mixture
 
 import momentmix as mm
+from momentmix.fitting import answers as module
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
-from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
-from momentmix.fitting.robust import answers as module
-from momentmix.fitting.robust.answers import (
+from momentmix.fitting.from_moments import (
     LARGEST_DISAGREEMENT,
     disagreement,
     support_from_moments,
 )
+from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
 from momentmix.mixture.parameters import Parameters
 
 N = 20_000

@@ -1,30 +1,41 @@
-"""Automatic number of components and answers from moments alone.
+"""The answer from moments alone, also with a number of components and blocks that are chosen.
 
-`groups` has the rules where there are rows. Without rows, the smallest number that the test
-accepts; where it accepts none, the elbow of the effect size, and the certificate does not pass.
-From moments alone the order is raised, columns are joined and the number is chosen again while the
-certificate asks for it; `momentmix.fitting.moment` makes each answer.
+The number is the smallest that the test accepts; where it accepts none, the elbow of the effect
+size, and the certificate does not pass. Columns are joined while the test names correlations and
+the misfit falls; `momentmix.fitting.moment` makes each answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
 
 from momentmix.capacity import robust_rank
-from momentmix.findings.finding import FATAL, Finding, found
+from momentmix.fitting.answers import (
+    CERTIFICATE_SEED,
+    DRAWN_ROWS,
+    certify,
+    fewer_components,
+    run_test,
+)
+from momentmix.fitting.checks import check_capacity, varying_blocks
+from momentmix.fitting.choose import chosen, limit_note
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.search import Candidate
-from momentmix.fitting.inference.certificate import Support
+from momentmix.fitting.data import AskedBlocks
+from momentmix.fitting.em.em import joint_of
+from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     OverIdentification,
+    p_value_text,
 )
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import (
     CORRELATION_THAT_MATTERS,
     SIGNIFICANT_DEVIATES,
@@ -32,73 +43,25 @@ from momentmix.fitting.inference.whitening import (
 )
 from momentmix.fitting.moment.candidates import least_components
 from momentmix.fitting.moment.moment_fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
-from momentmix.fitting.outcome import JoinedColumns, JoinReason, Rest, StandardFit, Trial
-from momentmix.fitting.robust.answers import (
-    CERTIFICATE_SEED,
-    CLEAR_LOSS,
-    ROWS_PER_PARAMETER,
-    begin_test,
-    certify,
-    support_from_moments,
-)
+from momentmix.fitting.options import Number
+from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, Trial
+from momentmix.fitting.problem import ROWS_PER_PARAMETER, Problem
 from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.density import most_probable
+from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.gaussian import sample as drawn_rows
+from momentmix.mixture.matching import clustering_accuracy
+from momentmix.mixture.parameters import Parameters
 from momentmix.progress import detail
-from momentmix.wording import option
+from momentmix.wording import option, percent
 
+LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 MOST_JOININGS = 8  # rounds of joining columns: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
 PATIENCE = 3  # numbers in a row that bring the moments no closer end the search without rows
 LEAST_PROGRESS = 0.98  # of the effect size
 _SEED = 35
-# Of BIC, very strong evidence (Kass and Raftery, 1995); and CLEAR_LOSS nats a row, by which quick
-# searches of the same rows hardly differ.
-_FAR = 10.0
-
-
-class Choice(NamedTuple):
-    """A number of components, a sentence that says why, what was tried, and what a search found."""
-
-    n_components: int
-    note: str
-    tried: tuple[Trial, ...]
-    candidates: Sequence[Candidate] = ()
-    blocks: Blocks | None = None
-    joined: tuple[JoinedColumns, ...] = ()
-
-
-def with_final(tried: tuple[Trial, ...], option: tuple[float, float]) -> tuple[Trial, ...]:
-    """The trials, where the chosen one has the log-likelihood and the BIC of the final fit."""
-    score, value = option
-    return tuple(replace(t, log_likelihood=score, bic=value) if t.chosen else t for t in tried)
-
-
-def better_number(tried: tuple[Trial, ...], n_rows: float) -> list[Finding]:
-    """A finding where one component more or less than chosen has a far lower BIC."""
-    chosen = next((t for t in tried if t.chosen), None)
-    if chosen is None:
-        return []
-    far = max(_FAR, 2.0 * CLEAR_LOSS * n_rows)
-    beside = [t for t in tried if abs(t.n_components - chosen.n_components) == 1]
-    gain, better = max(((chosen.bic - t.bic, t.n_components) for t in beside), default=(nan, 0))
-    if not gain > far:
-        return []
-    return [found(FATAL, "better-number", better=better, gain=gain, nats=gain / (2.0 * n_rows))]
-
-
-def limit_note(number: int, context: FitContext) -> str:
-    """The end of a note where `max_components` allows no larger number."""
-    if number < context.max_components or number == 1:
-        return ""
-    return f"; max_components={number} allows no more"
-
-
-def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
-    """All trials by number, one of them marked."""
-    return tuple(replace(trials[r], chosen=r == number) for r in sorted(trials))
-
-
-# -- from moments alone -------------------------------------------------------------------------
 
 
 class _Tested(NamedTuple):
@@ -240,20 +203,18 @@ class _NumberSearch:
         last = self._last if self._last is not None and self._last.raw is p else None
         r, smaller = p.n_components, self.tested.get((p.n_components - 1, p.blocks))
         known = None if smaller is None else (smaller.fit, smaller.test)
-        return _answer_at_order(self.moments, r, [], self.context, p.blocks, last, known)
+        return answer_from_moments(self.moments, r, self.context, p.blocks, last, known)
 
 
-def answer_without_rows(
-    moments: StandardMoments,
-    n_components: int | str,
-    order: int,
-    context: FitContext,
-    blocks: Blocks | None,
-) -> StandardFit:
-    """The answer from moments; the number may be "auto", and blocks None where they are found."""
+def answer_without_rows(problem: Problem, n_components: Number, asked: AskedBlocks) -> StandardFit:
+    """The answer from moments; the number may be "auto", and blocks too."""
+    moments, context = problem.moments, problem.context
+    blocks = varying_blocks(asked, problem.columns, moments, None)
+    least = 1 if isinstance(n_components, str) else n_components
+    check_capacity(moments, least, problem.columns.n_features, blocks or moments.alone)
     is_given = not isinstance(n_components, str)
     if is_given and blocks is not None:
-        return answer_from_moments(moments, order, int(n_components), context, blocks)
+        return answer_from_moments(moments, int(n_components), context, blocks)
     if not is_given:  # a generator of its own: the number does not depend on the seed
         context = replace(context, rng=np.random.default_rng(_SEED))
     search = _NumberSearch(moments, context, blocks)
@@ -266,7 +227,7 @@ def answer_without_rows(
             why.append(note)
     found = tested.fit.raw.blocks
     if is_given and not found.joined:
-        answer = answer_from_moments(moments, order, int(n_components), context, found)
+        answer = answer_from_moments(moments, int(n_components), context, found)
     else:
         answer = search.answer(tested)
     if blocks is not None:
@@ -290,28 +251,29 @@ def elbow(effects: dict[int, float]) -> int:
     return ranks[int(np.argmax(chord - y))]
 
 
+@dataclass(frozen=True)
+class MomentEvidence:
+    """What standard errors and certificate of an answer from moments alone need."""
+
+    fit: MomentFit
+    moments: StandardMoments
+    support: Support | None
+    context: FitContext
+
+    def certify(self) -> tuple[Uncertainty, Certificate]:
+        """Compute the certificate; standard errors are those of the fit."""
+        fit, moments, uncertainty = self.fit, self.moments, self.fit.uncertainty
+        assert uncertainty is not None
+        own = replace(self.context, rng=np.random.default_rng(CERTIFICATE_SEED))
+        p = fit.parameters
+        test = partial(run_test, moments, p, own)
+        certificate = certify(moments, p, test, uncertainty, self.support, own, fit.usable)
+        return uncertainty, certificate
+
+
 def answer_from_moments(
-    moments: StandardMoments, order: int, n_components: int, context: FitContext, blocks: Blocks
-) -> StandardFit:
-    """The pure moment answer; the order is raised while the certificate does not pass."""
-    answer = _answer_at_order(moments.truncated(order), n_components, [], context, blocks)
-    notes = list[str]()
-    while not answer.certificate.passed and order < moments.order:
-        order += 1
-        notes = [*notes, f"order raised to {order}: the certificate did not pass"]
-        candidate = _answer_at_order(moments.truncated(order), n_components, notes, context, blocks)
-        old, new = answer.certificate, candidate.certificate
-        # An answer that cannot be tested does not stand against one that is tested and rejected.
-        tested_now = new.test.testable and not old.test.testable
-        if new.passed or tested_now or new.p_value > old.p_value:
-            answer = candidate
-    return answer
-
-
-def _answer_at_order(
     moments: StandardMoments,
     n_components: int,
-    notes: list[str],
     context: FitContext,
     blocks: Blocks,
     last: MomentFit | None = None,
@@ -332,13 +294,42 @@ def _answer_at_order(
     if support is None and smaller is not None:
         with context.clock.stage("support"):
             support = support_from_moments(fit, smaller[1], context.rng)
-    uncertainty = fit.uncertainty
-    assert uncertainty is not None
-    test = begin_test(moments, fit.parameters, replace(context, n_threads=1))
-    own = replace(context, rng=np.random.default_rng(CERTIFICATE_SEED))
-    certificate = certify(moments, fit.parameters, test, uncertainty, support, own, fit.usable)
-    rest = Rest(uncertainty, certificate)
-    return StandardFit(moments, fit.parameters, lambda: rest, notes)
+    return StandardFit(moments, fit.parameters, MomentEvidence(fit, moments, support, context))
+
+
+def support_from_moments(
+    fit: MomentFit, test: OverIdentification, rng: np.random.Generator
+) -> Support:
+    """Whether the moments need the components of `fit`; the `test` is that of one less."""
+    r = fit.parameters.n_components
+    fewer = fewer_components(r)
+    if test.testable and test.p_value >= CLEAR_P_VALUE:
+        text = (
+            f"{fewer} fit{'s' if r == 2 else ''} the moments too (least p-value "
+            f"{p_value_text(test.p_value)}), so that they do not determine {r}."
+        )
+        return Support(r, False, text)
+    shares = [disagreement(fit.parameters, rival, rng) for rival in fit.rivals]
+    if max(shares, default=0.0) > LARGEST_DISAGREEMENT:
+        text = (
+            f"another mixture of {r} components fits the moments as well and sorts "
+            f"{percent(max(shares))} of the rows otherwise."
+        )
+        return Support(r, False, text)
+    if not test.testable:
+        text = (
+            f"the moments cannot tell whether {fewer} would do: there are not more of them than "
+            "parameters."
+        )
+        return Support(r, None, text)
+    return Support(r, True, f"the moments reject {fewer}")
+
+
+def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
+    """Share of rows of the first mixture that the second one sorts otherwise."""
+    features = features_of(drawn_rows(first.normalized(), DRAWN_ROWS, rng)[0], first.blocks)
+    labels = [most_probable(joint_of(features, p)) for p in (first, second)]
+    return 1.0 - clustering_accuracy(*labels)
 
 
 def blocks_of_correlations(

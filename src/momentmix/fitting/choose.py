@@ -20,24 +20,36 @@ have not seen, unless all columns are joined.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import inf, nan
-from typing import Literal
+from typing import NamedTuple
 
 import numpy as np
 
 from momentmix._typing import Float
+from momentmix.fitting.checks import check_widest, varying_blocks
 from momentmix.fitting.context import FitContext
+from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.em.search import Candidate, StartKind, StartOrigin, quick_fit
+from momentmix.fitting.em.search import (
+    Candidate,
+    StartKind,
+    StartOrigin,
+    given_candidate,
+    quick_fit,
+    ranked_candidates,
+    single_component,
+)
 from momentmix.fitting.em.starts import split_starts
+from momentmix.fitting.halves import Halves
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHOUT_GAP
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
+from momentmix.fitting.joining import BlockSearch, Option
+from momentmix.fitting.options import Number
 from momentmix.fitting.outcome import JoinedColumns, Trial
-from momentmix.fitting.robust.halves import Halves
-from momentmix.fitting.robust.joining import BlockSearch, Option
-from momentmix.fitting.robust.number_of_components import Choice, chosen, limit_note
+from momentmix.fitting.problem import Problem
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
@@ -47,23 +59,78 @@ from momentmix.progress import detail
 _ROWS_OF_A_GROUP = 6  # three in each half: of fewer, halves say nothing
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
 _PATIENCE = 4  # numbers in a row that fail, or where BIC rises, end the search, from there on
-_MOST_MOVES = 6  # of the least BIC by full searches
-_MOST_SEARCHED = 12  # with more components full searches take seconds each: quick fits decide
 _SEED = 35
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
 
 
-def choose_number(
-    sample: Sample, rule: Literal["auto", "bic"], context: FitContext, blocks: Blocks | None
-) -> Choice:
-    """The number of components, and blocks where they are None.
+class Choice(NamedTuple):
+    """A number of components and blocks, starts for the passes, why, and what was tried."""
+
+    n_components: int
+    blocks: Blocks
+    candidates: Sequence[Candidate]
+    note: str = ""
+    tried: tuple[Trial, ...] = ()
+    joined: tuple[JoinedColumns, ...] = ()
+
+
+def choose(problem: Problem, n_components: Number, asked: AskedBlocks) -> Choice:
+    """Choose what is not given: the number of components, blocks, and the starts of the passes.
 
     "auto": the largest number that other rows would give again. "bic": that of least BIC.
     """
-    numbers = _Numbers(sample, rule, context, blocks)
-    with context.clock.stage("number of components"):
-        numbers.run()
-    return numbers.choice()
+    sample, context = problem.sample, problem.context
+    assert sample is not None
+    blocks = varying_blocks(asked, problem.columns, problem.moments, sample)
+    if isinstance(n_components, str):
+        numbers = _Numbers(sample, n_components, context, blocks)
+        with context.clock.stage("number of components"):
+            numbers.run()
+        choice = numbers.choice()
+    elif blocks is None:
+        choice = _choose_blocks(sample, n_components, context)
+    else:
+        choice = Choice(n_components, blocks, ())
+    check_widest(choice.blocks, sample.moments, choice.n_components)
+    if choice.candidates:
+        return choice
+    found = _candidates(sample.of_blocks(choice.blocks), choice.n_components, context)
+    return choice._replace(candidates=found)
+
+
+def _choose_blocks(sample: Sample, n_components: int, context: FitContext) -> Choice:
+    """Blocks of least BIC of a number of components."""
+    search = BlockSearch(sample, context)
+    for blocks in search.kinds(n_components):
+        with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
+            search.improve(search.start(n_components, blocks))
+    with context.clock.stage("blocks"):
+        blocks = search.best.parameters.blocks
+        candidates = search.searched(n_components, blocks)
+    return Choice(n_components, blocks, candidates, search.note(), (), search.joined())
+
+
+def _candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:
+    """Starts for the passes, best first."""
+    if n_components == 1:
+        single = single_component(sample, sample.blocks, context)
+        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), single, 0.0)]
+    with context.clock.stage("candidates"):
+        if context.start is not None:
+            return [given_candidate(sample, context.start, context)]
+        return ranked_candidates(sample, n_components, context)
+
+
+def limit_note(number: int, context: FitContext) -> str:
+    """The end of a note where `max_components` allows no larger number."""
+    if number < context.max_components or number == 1:
+        return ""
+    return f"; max_components={number} allows no more"
+
+
+def chosen(trials: dict[int, Trial], number: int) -> tuple[Trial, ...]:
+    """All trials by number, one of them marked."""
+    return tuple(replace(trials[r], chosen=r == number) for r in sorted(trials))
 
 
 class _Numbers:
@@ -211,8 +278,6 @@ class _Numbers:
         """The number, by a full search, and its blocks."""
         search, clock = self.search, self.context.clock
         if not self.by_halves:
-            with clock.stage("candidates"):
-                self._search_around()
             self.passed = [self.wanted]
         while True:
             number = search.number = self.passed[-1]
@@ -221,7 +286,6 @@ class _Numbers:
                 if self.joins and search.preferred is None:
                     # The mixture of a full search may join columns that quick fits did not.
                     self._improve(search.start(number, search.best.parameters.blocks))
-                    search.validate()
                 blocks = search.best.parameters.blocks
                 if search.preferred is not None and number in self.instead:
                     # A full search would find the mixture of larger likelihood that fails.
@@ -247,19 +311,7 @@ class _Numbers:
                 ["halves of the rows reproduced the groups"] if number in self.instead else None
             )
             note, joined = f"{note}; {search.note(reasons)}", search.joined()
-        return Choice(number, note, chosen(trials, number), candidates, blocks, joined)
-
-    def _search_around(self) -> None:
-        """Full searches next to the least BIC, while it moves and they do not take too long."""
-        for _ in range(_MOST_MOVES):
-            best = self.search.best
-            number, blocks = best.key
-            if number > _MOST_SEARCHED:
-                return
-            for r in {number - 1, number, number + 1} & set(range(2, self.most + 1)):
-                self._improve(self.search.start(r, blocks))
-            if self.search.best.key == best.key:
-                return
+        return Choice(number, blocks, candidates, note, chosen(trials, number), joined)
 
     def _trials(self) -> dict[int, Trial]:
         """The mixtures of least BIC by number, that of the answer for its own."""

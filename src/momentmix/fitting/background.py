@@ -25,7 +25,6 @@ from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import standardized_density
 from momentmix.fitting.inference.checked_rows import joint_of
-from momentmix.fitting.outcome import StandardFit
 from momentmix.mixture.density import most_probable, responsibilities
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
@@ -42,10 +41,10 @@ _SHARES = np.geomspace(1e-7, 0.5, 80)  # π is found between neighbors, within 1
 _NOTHING = 1e-12  # of the density of the groups: the background has no part in such rows
 
 
-def rows_of(rows: Rows, answer: StandardFit, wide: NDArray[np.bool_]) -> Int:
+def rows_of(rows: Rows, moments: StandardMoments, p: Parameters, wide: NDArray[np.bool_]) -> Int:
     """Numbers of the rows of some components."""
     found, start = [np.empty(0, np.int64)], 0
-    density = standardized_density(answer.moments, answer.parameters)
+    density = standardized_density(moments, p)
     for block in rows.blocks():
         labels = density.map_rows(block, most_probable)
         found.append(np.flatnonzero(wide[labels] & (labels >= 0)) + start)

@@ -11,11 +11,6 @@ them, some are correlated by chance. Blocks are joined, the largest gain first, 
 Shares of a diagonal mixture may be wrong where columns are correlated, those of full covariances
 where rows are few: both are tried, EM goes on from each proposal, and BIC of the mixtures
 themselves decides.
-
-BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one. Where many
-columns are correlated a little and rows are few, this costs much likelihood of further rows. So
-blocks by the lower price, and full covariances, take the place of those of least BIC if they
-predict left-out rows better, beyond chance.
 """
 
 from __future__ import annotations
@@ -38,10 +33,9 @@ from momentmix.fitting.em.patterns import (
 )
 from momentmix.fitting.em.search import Candidate, ranked_candidates, single_component
 from momentmix.fitting.outcome import JoinedColumns, JoinReason
-from momentmix.fitting.robust.number_of_components import Choice
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import log_sums, responsibilities
+from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
@@ -52,8 +46,6 @@ _STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the 
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
-CLEAR_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
-MOST_FOLDS, MANY_ROWS = 5, 4000  # folds that are left out; two with many rows
 _LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
 
 
@@ -68,19 +60,6 @@ class Option(NamedTuple):
     def key(self) -> tuple[int, Blocks]:
         """Number of components, and blocks."""
         return self.parameters.n_components, self.parameters.blocks
-
-
-def choose_blocks(sample: Sample, n_components: int, context: FitContext) -> Choice:
-    """Blocks of least BIC of a number of components."""
-    search = BlockSearch(sample, context)
-    for blocks in search.kinds(n_components):
-        with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
-            search.improve(search.start(n_components, blocks))
-    with context.clock.stage("blocks"):
-        search.validate()
-        number, blocks = search.best.key
-        candidates = search.searched(number, blocks)
-    return Choice(number, search.note(), (), candidates, blocks, search.joined())
 
 
 class BlockSearch:
@@ -104,7 +83,7 @@ class BlockSearch:
 
     @property
     def best(self) -> Option:
-        """The option that predicts left-out rows clearly better, else that of least BIC."""
+        """The option of least BIC, or the one that is preferred."""
         return self.preferred or min(self.eligible, key=lambda option: option.bic)
 
     @property
@@ -150,11 +129,11 @@ class BlockSearch:
             self.candidates[key] = found
         return self.candidates[key]
 
-    def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
+    def paying(self, parameters: Parameters, within: Float) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
         widest = self.moments.n_counted // parameters.n_components - 1
         groups = paying_groups(
-            parameters.weights, within, self.sample.features.shape[1], price,
+            parameters.weights, within, self.sample.features.shape[1],
             partial(self.may_join, widest), self.moments.joinable,
         )  # fmt: skip
         return self.moments.joined(groups)
@@ -178,44 +157,6 @@ class BlockSearch:
                 break
             start = self.add(self.settled(p, within, blocks))
 
-    def validate(self) -> None:
-        """Prefer blocks of a lower price, or full covariances, if they predict clearly better."""
-        if not self.sample.is_all:
-            return  # many rows: the price is a small part of what covariances gain
-        p, n = self.best.parameters, self.sample.features.shape[1]
-        within = within_components(self.sample, p)
-        generous = self.paying(p, within, price=1.0)
-        rivals = [o for (r, _), o in self.options.items() if r == p.n_components]
-        if all(o.parameters.blocks != generous for o in rivals):
-            rivals.append(self.priced(self.settled(p, within, generous)))
-        rivals = [o for o in rivals if o.parameters.blocks.n_pairs > p.blocks.n_pairs]
-        if not rivals:
-            return
-        scores, gains = self.left_out_scores(self.best), []
-        for rival in rivals:
-            gain = self.left_out_scores(rival) - scores
-            error = gain.std(ddof=1) / n**0.5
-            gains.append(gain.mean() if gain.mean() > CLEAR_ERRORS * error else 0.0)
-        if max(gains) > 0:
-            self.preferred = rivals[int(np.argmax(gains))]
-
-    def left_out_scores(self, option: Option) -> Float:
-        """Log-density of each row under a mixture that was fitted to the others, in folds."""
-        p, features = option.parameters, self.sample.of_blocks(option.parameters.blocks).features
-        n = features.shape[1]
-        n_folds = MOST_FOLDS if n < MANY_ROWS else 2
-        structure = self.moments.structure(p.blocks)
-        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
-        # The sample is in random order; copies of a row are left out together.
-        _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
-        scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
-        for k in range(n_folds):
-            others = np.ascontiguousarray(features[:, fold != k])
-            fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
-            mine = features[:, fold == k]
-            scores[fold == k] = log_sums(joint_of(mine, fitted))
-        return scores
-
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
         structure = self.moments.structure(blocks)
@@ -230,14 +171,15 @@ class BlockSearch:
         if p.blocks.is_diagonal:
             return ()
         within = within_components(self.sample, p)
-        reason = JoinReason.BIC if self.preferred is None else JoinReason.PREDICTION
         found = []
         for group in p.blocks.joined:
             apart = sum(_volume(p.weights, within, (j,)) for j in group)
             n_pairs = len(group) * (len(group) - 1) // 2
             gain = n * (apart - _volume(p.weights, within, group))
             columns = tuple(self.moments.columns[list(group)].tolist())
-            found.append(JoinedColumns(columns, reason, gain - p.n_components * n_pairs * log(n)))
+            found.append(
+                JoinedColumns(columns, JoinReason.BIC, gain - p.n_components * n_pairs * log(n))
+            )
         return tuple(found)
 
     def note(self, why: list[str] | None = None) -> str:
@@ -255,8 +197,6 @@ class BlockSearch:
             if rivals and other != blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
         reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
-        if self.preferred is not None:
-            reasons = ["left-out rows are predicted best"]
         return f"{text}: {', '.join(why or reasons)}"
 
 
@@ -283,14 +223,12 @@ def paying_groups(
     weights: Float,
     within: Float,
     n_rows: int,
-    price: float | None = None,
     may_join: Callable[[tuple[int, ...]], bool] = lambda group: True,
     joinable: Int | None = None,
 ) -> list[tuple[int, ...]]:
     """Groups of features joined by the largest gain first, while there is one.
 
-    `within` are covariances within components, (r, d, d), estimated from `n_rows` rows; `price` is
-    that of a covariance in nats, by default log(n_rows) / 2, as BIC has it.
+    `within` are covariances within components, (r, d, d), estimated from `n_rows` rows.
 
     Examples
     --------
@@ -299,7 +237,7 @@ def paying_groups(
     [(2,), (0, 1)]
     """
     r, d = within.shape[:2]
-    price = 0.5 * log(n_rows) if price is None else price
+    price = 0.5 * log(n_rows)  # of a covariance in nats, as BIC has it
     least = log(max(1, d * (d - 1) // 2))
     single = np.arange(d) if joinable is None else joinable
     groups: list[tuple[int, ...]] = [(int(j),) for j in single]

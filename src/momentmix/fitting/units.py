@@ -1,0 +1,126 @@
+"""From an answer in standardized features to the result, in the units of the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from momentmix._typing import Float
+from momentmix.arrays import namespace, on_device_of
+from momentmix.families.distribution import with_joined_values
+from momentmix.findings.finding import FATAL, found
+from momentmix.fitting.background import mean_log_prob, share_of, wide_density
+from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import row_sums
+from momentmix.fitting.inference.findings import find_constants, find_dropped
+from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, better_number
+from momentmix.fitting.problem import Problem
+from momentmix.fitting.result import BegunFit
+from momentmix.mixture.mixture import mixture_of_parameters
+from momentmix.mixture.prior import VARIANCE_FLOOR
+from momentmix.tables.rows import Rows
+from momentmix.tables.schema import Schema
+
+
+def in_data_units(problem: Problem, answer: StandardFit) -> BegunFit:
+    """The result without standard errors and certificate: all columns, in the units of the data."""
+    context, rows, schema = problem.context, problem.rows, problem.table.schema
+    moments = problem.columns.truncated(answer.moments.order)
+    joined = [value for value, *_ in answer.parameters.blocks.missing]
+    laws = with_joined_values(moments.laws, answer.moments.columns[joined].tolist())
+    place = answer.moments.columns, moments.n_features, VARIANCE_FLOOR, laws
+    embedded = answer.parameters.embedded(*place).normalized()
+    order = context.order_of(answer.parameters)
+    p = embedded[order].without_seen(moments.n_rows).restored(moments.shift, moments.scale)
+    names = moments.feature_names if schema is None else None  # a schema has those of columns
+    mixture = mixture_of_parameters(p, names, schema)
+    n_rows, log_likelihood, units = answer.moments.n_rows, None, 0.0
+    if rows is not None:
+        with context.clock.stage("log-likelihood"):
+            log_prob = partial(mixture.log_prob_of_features, schema=schema)
+            log_likelihood, standardized = _log_likelihoods(rows, log_prob, answer, context)
+        units = standardized - log_likelihood
+    findings = find_constants(moments)
+    if isinstance(problem.table.data, Rows):
+        findings += find_dropped(moments, problem.table.data.dropped)
+    if context.checked is not None:
+        are_taken = context.background is not False
+        findings = context.checked.outliers.findings(moments, are_taken) + findings
+    n_counted, passes = answer.moments.n_counted, answer.passes
+    findings += better_number(answer.tried, n_counted)
+    if passes is not None and not passes.converged:
+        findings.append(found(FATAL, "not-converged", max_passes=context.max_passes))
+    if context.background is True:
+        assert isinstance(problem.table.data, Rows)
+        with context.clock.stage("background"):
+            every = problem.table.data
+            far = every.take(context.checked.outliers.places)
+            wide = wide_density(far, moments, embedded).restored(moments.shift, moments.scale)
+            background = mixture_of_parameters(wide, names, schema)
+            share = share_of(every, mixture, background, schema, context)
+            mixture, n_rows = mixture.with_background(background, share), every.n_rows
+            log_likelihood = mean_log_prob(every, mixture, schema, context)
+    facts: dict[str, Any] = {
+        "n_rows": n_rows,
+        "order": answer.moments.order,
+        "method": "robust",
+        "refine": "none" if passes is None else "em",
+        "winner": answer.winner,
+        "n_passes": 1 if passes is None else 1 + passes.n_passes,
+        "converged": passes is None or passes.converged,
+        "log_likelihood": log_likelihood,
+        "notes": [*problem.table.notes, *answer.notes],
+        "tried": tuple(
+            replace(t, log_likelihood=t.log_likelihood - units, bic=t.bic + 2.0 * n_counted * units)
+            for t in answer.tried
+        ),
+        "joined": _joined_columns(answer, moments, schema),
+        "mixture": mixture,
+        "moments": moments,
+        "summary": problem.summary,
+        "schema": schema,
+        "stages": context.clock.stages,
+        "log_likelihoods": [] if passes is None else [x - units for x in passes.log_likelihoods],
+    }
+    return BegunFit(facts, answer.evidence, findings, place, order)
+
+
+def _log_likelihoods(
+    rows: Rows, log_prob: Callable[[Any], Any], answer: StandardFit, context: FitContext
+) -> tuple[float, float]:
+    """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
+    sums_of = row_sums(answer.moments, answer.parameters)
+
+    def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
+        _, total, n_rows = sums_of(block, counts)
+        logs = log_prob(block)
+        xp = namespace(logs)
+        if counts is not None:
+            logs = logs * on_device_of(counts, logs, xp)
+        return float(xp.sum(logs)), total, n_rows
+
+    of_rows, total, n_rows = rows.sum_blocks(sums, context.n_threads)
+    return of_rows / n_rows, total / n_rows
+
+
+def _joined_columns(
+    answer: StandardFit, moments: StandardMoments, schema: Schema | None
+) -> tuple[JoinedColumns, ...]:
+    """The joined columns and why they were joined, with the names of all columns."""
+    joined = answer.joined
+    if not joined:
+        columns = answer.moments.columns
+        joined = tuple(
+            JoinedColumns(tuple(columns[list(group)].tolist()), JoinReason.GIVEN)
+            for group in answer.parameters.blocks.joined
+        )
+    if schema is None:
+        return tuple(block.named(moments.feature_names) for block in joined)
+    found = []
+    for block in joined:
+        columns = tuple(schema.column_of[j] for j in block.columns)
+        found.append(replace(block, columns=columns).named(schema.column_names))
+    return tuple(found)
