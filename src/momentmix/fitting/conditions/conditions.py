@@ -2,16 +2,14 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | ``Conditions.plain`` | (n_plain, width) |
-| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | ``Conditions.powered`` | (n_powered, 1 + width) |
-| E z_j^p, E z_j³ z_k, E z_j² z_k² | ``Conditions.powered`` too | |
-| exponents of the first two features of a powered condition | ``exponents`` | (n_powered, 2) |
+| E Π_{i∈I} z_i = Σ_c ω_c Π μ_ci | exponents 1 | |
+| E z_j² z_I = Σ_c ω_c (μ_cj² + v_cj) Π μ_ci | exponents 2, 1, … | |
+| E z_j^p, E z_j³ z_k, E z_j² z_k² | | |
+| features of each condition, padded with d | ``slots`` | (n, width) |
+| their exponents, padded with 0 | ``slot_exponents`` | (n, width) |
 | E z^p of a normal z, p = 0, 1, … | ``gaussian_powers`` | (highest + 1, r, d) |
 | observed means, model means | ``values``, ``model`` | (n,) |
 | Var of one row's product | ``row_variances`` | (n,) |
-
-Index sets shorter than the width are padded with index d: a feature that is the constant 1. So
-conditions of all orders share one array and one code path.
 
 Differs from the paper: (prob:nls-w mu) uses orders m and t only and no squares. Here all orders up
 to 4 take part, and the squares carry information about the means as well as the variances. Powers
@@ -48,9 +46,8 @@ class Conditions:
     """
 
     n_features: int
-    plain: Int
-    powered: Int
-    exponents: Int
+    slots: Int
+    slot_exponents: Int
     values: Float
 
     @property
@@ -58,22 +55,20 @@ class Conditions:
         """Number of conditions."""
         return int(self.values.size)
 
-    @property
-    def n_plain(self) -> int:
-        """Number of plain products."""
-        return int(self.plain.shape[0])
-
     @lazy_property
     def is_shape(self) -> NDArray[np.bool_]:
         """Which conditions are a power above 2 of a single feature."""
-        alone = (self.exponents[:, 0] > 2) & (self.powered[:, 1] == self.n_features)
-        return np.concatenate([np.zeros(self.n_plain, bool), alone])
+        return np.asarray((self.slot_exponents > 2).any(axis=1) & (self._n_used == 1))
 
     @lazy_property
     def is_pair(self) -> NDArray[np.bool_]:
         """Which conditions are a cube times a feature, or a product of two squares."""
-        high = self.exponents.sum(axis=1) > 3
-        return np.concatenate([np.zeros(self.n_plain, bool), high]) & ~self.is_shape
+        excess = np.maximum(self.slot_exponents - 1, 0).sum(axis=1)
+        return np.asarray((excess == 2) & (self._n_used == 2))
+
+    @property
+    def _n_used(self) -> Int:
+        return np.asarray((self.slot_exponents > 0).sum(axis=1))
 
     @property
     def n_low(self) -> int:
@@ -82,35 +77,15 @@ class Conditions:
 
     def subset(self, keep: Int) -> Conditions:
         """Some of the conditions; `keep` increases."""
-        n = self.n_plain
-        plain, rows = self.plain[keep[keep < n]], keep[keep >= n] - n
-        return Conditions(
-            self.n_features, plain, self.powered[rows], self.exponents[rows], self.values[keep]
-        )
-
-    @lazy_property
-    def slots(self) -> Int:
-        """Features of each condition, powered ones first, padded with d; (n, width)."""
-        width = max(self.plain.shape[1], self.powered.shape[1])
-        table = np.full((self.size, width), self.n_features)
-        table[: self.n_plain, : self.plain.shape[1]] = self.plain
-        table[self.n_plain :, : self.powered.shape[1]] = self.powered
-        return table
-
-    @lazy_property
-    def slot_exponents(self) -> Int:
-        """Exponent of the feature in each slot, 0 for the padding; (n, width)."""
-        table = (self.slots < self.n_features).astype(np.int64)
-        table[self.n_plain :, :2] *= self.exponents
-        return table
+        slots, exponents = self.slots[keep], self.slot_exponents[keep]
+        return Conditions(self.n_features, slots, exponents, self.values[keep])
 
     @lazy_property
     def _known(self) -> dict[Any, Any]:
         return {}
 
-    def once(self, find: Callable[[Conditions], T], key: Any = None) -> T:
+    def once(self, find: Callable[[Conditions], T], key: Any) -> T:
         """Return what `find` makes of the conditions, which is made once."""
-        key = key or find
         if key not in self._known:
             self._known[key] = find(self)
         found: T = self._known[key]
@@ -125,33 +100,23 @@ class Conditions:
     @property
     def highest_exponent(self) -> int:
         """Largest exponent of a feature, at least 2."""
-        return int(max(2, self.exponents.max(initial=2)))
+        return int(self.slot_exponents.max(initial=2))
 
     def products(self, powers: Float) -> Float:
         """Multiply `powers` (highest + 1, r, d) of points, or moments, over conditions; (n, r)."""
-        result = np.empty((self.size, powers.shape[1]))
-        n, d = self.n_plain, self.n_features
-        columns = columns_of(powers)
-        _multiply(columns[1], self.plain, result[:n])
-        flat, high = columns.reshape(-1, powers.shape[1]), result[n:]
-        codes = self.exponents * (d + 1) + self.powered[:, :2]
-        np.take(flat, codes[:, 0], axis=0, out=high)
-        high *= flat.take(codes[:, 1], axis=0)
-        for t in range(2, self.powered.shape[1]):
-            high *= columns[1].take(self.powered[:, t], axis=0)
+        count, r, d = powers.shape
+        columns = np.ones((count, d + 1, r))
+        columns[:, :d] = powers.transpose(0, 2, 1)
+        columns = columns.reshape(-1, r)
+        codes = self.slot_exponents * (d + 1) + self.slots
+        result = columns.take(codes[:, 0], axis=0)
+        for code in codes.T[1:]:
+            result *= columns.take(code, axis=0)
         return result
 
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
         return self.by_block(parameters.blocks).model(parameters)
-
-    def features_of_means(self, means: Float) -> Float:
-        """Π μ_ci of the plain conditions, of shape (n_plain, r)."""
-        result = np.empty((self.n_plain, means.shape[0]))
-        columns = np.ones((self.n_features + 1, means.shape[0]))
-        columns[:-1] = means.T
-        _multiply(columns, self.plain, result)
-        return result
 
     def row_variances(self, parameters: Parameters) -> Float:
         """Variance of one row's product under the mixture, in closed form; (n,)."""
@@ -190,31 +155,6 @@ def point_powers(points: Float, highest: int) -> Float:
     for p in range(highest):
         np.multiply(powers[p], points, out=powers[p + 1])
     return powers
-
-
-def columns_of(powers: Float) -> Float:
-    """Powers by feature, with the constant feature 1: (highest + 1, d + 1, r)."""
-    count, r, d = powers.shape
-    columns = np.ones((count, d + 1, r))
-    columns[:, :d] = powers.transpose(0, 2, 1)
-    return columns
-
-
-def _multiply(columns: Float, sets: Int, out: Float) -> None:
-    """Π over each index set of the rows of `columns` (d + 1, r), into `out` (n, r)."""
-    width, size = sets.shape[1], columns.shape[0]
-    if width < 3:
-        np.take(columns, sets[:, 0], axis=0, out=out)
-        if width == 2:
-            out *= columns.take(sets[:, 1], axis=0)
-        return
-    # Products of two first: half the reads and writes of the long table.
-    pairs = (columns[:, None, :] * columns).reshape(size * size, columns.shape[1])
-    np.take(pairs, sets[:, 0] * size + sets[:, 1], axis=0, out=out)
-    for t in range(2, width - 1, 2):
-        out *= pairs.take(sets[:, t] * size + sets[:, t + 1], axis=0)
-    if width % 2:
-        out *= columns.take(sets[:, -1], axis=0)
 
 
 class _ConditionGroup(NamedTuple):
@@ -324,25 +264,12 @@ def build_conditions(
     if highest_power > 2:
         most_pairs = None if limit is None else limit // 4
         powered += _high_groups(moments, highest_power, most_pairs, rng)
-    d, width = moments.n_features, max(1, min(highest, moments.order))
-    squared_width = 1 + max(1, min(squared_order, len(moments.squared) - 1))
-    exponents = np.array([group.exponents for group in powered], dtype=np.int64).reshape(-1, 2)
-    sizes = [group.values.size for group in powered]
-    return Conditions(
-        d,
-        _padded(plain, width, d),
-        _padded(powered, squared_width, d),
-        np.repeat(exponents, sizes, axis=0),
-        np.concatenate([group.values for group in plain + powered]),
-    )
-
-
-def _padded(groups: list[_ConditionGroup], width: int, filler: int) -> Int:
-    """Features of all groups, one condition a row."""
-    table = np.full((sum(len(group.sets) for group in groups), width), filler)
-    start = 0
+    d, groups = moments.n_features, plain + powered
+    n, width = sum(len(g.sets) for g in groups), max(1, *(g.sets.shape[1] for g in groups))
+    slots, exponents, start = np.full((n, width), d), np.zeros((n, width), np.int64), 0
     for group in groups:
-        n, size = group.sets.shape
-        table[start : start + n, :size] = group.sets
-        start += n
-    return table
+        stop, size = start + len(group.sets), group.sets.shape[1]
+        slots[start:stop, :size], exponents[start:stop, :size] = group.sets, 1
+        exponents[start:stop, : min(size, 2)] = group.exponents[:size]
+        start = stop
+    return Conditions(d, slots, exponents, np.concatenate([g.values for g in groups]))

@@ -2,19 +2,14 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| ψ(z) = H⁻¹ Jᵀ (m(z) − E m) / noise | influence of a row on a moment fit | (n_parameters,) |
-| Cov θ̂ = E[ψ ψᵀ] / N (sandwich) | ``factor factorᵀ`` | |
 | Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
 | x ≥ 0: numbers of a law, `Distribution.positive` | ``values`` | (r, n) |
 | g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
 
-For a moment fit the expectation over rows is taken over rows drawn from the fitted mixture: the
-summary does not hold the moments of twice the order that the plain formula needs. The polish weighs
-conditions by their own noise and not by their covariance, so that H⁻¹ alone would be too small.
-
-After EM the moment formula would be wrong (the estimate no longer minimizes these conditions); the
-information of the scores is used instead, with that of the prior: EM maximizes both. Without it,
-errors of 1,000 for probabilities and weights come from levels and gaps of a few rows.
+After EM the formula of a moment fit (``moment/efficient.py``) would be wrong, since the estimate no
+longer minimizes these conditions. The information of the scores is used instead, with that of the
+prior: EM maximizes both. Without it, errors of 1,000 for probabilities and weights come from levels
+and gaps of a few rows.
 
 Probabilities and rates that are 0 in a component are fixed in the errors of other parameters. If no
 row of a component has an outcome, the scores of the outcome and of the component's weight are the
@@ -25,23 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_solve, cholesky, eigh
+from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.families.distribution import Distribution
-from momentmix.fitting.conditions.conditions import Conditions, point_powers
-from momentmix.fitting.conditions.derivative import (
-    Derivative,
-    by_feature,
-    derivative,
-)
 from momentmix.fitting.em.scores import AT_FLOOR, add_prior, laws_with_places, settle_floored
-from momentmix.mixture import gaussian
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, values_of
 from momentmix.mixture.parameters import (
@@ -54,13 +41,8 @@ from momentmix.mixture.parameters import (
     spread_changes,
 )
 from momentmix.mixture.prior import VariancePrior
-from momentmix.parallel import all_threads, map_in_order
 from momentmix.wording import short_repr
 
-AnyDerivative = Derivative
-
-_DRAWS = 4000  # rows: the standard errors themselves then have errors of about one percent
-_AT_ONCE = 100  # draws whose products are in memory at once: a few megabytes
 # Of the information about a variance: what is left beside the mean, 1 − skewness² / (kurtosis − 1),
 # is rounding where a column has two values, and half for an exponential column. Of two values that
 # are equally frequent there is hardly any to begin with.
@@ -128,82 +110,6 @@ class Uncertainty:
             moved = base.with_spread(base.spread + change.spread)
         drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
         return drawn.completed()
-
-
-def uncertainty_of_moment_fit(
-    conditions: Conditions,
-    parameters: Parameters,
-    noise: Float,
-    n_effective: float,
-    rng: np.random.Generator,
-    n_threads: int = 1,
-) -> Uncertainty:
-    """Sandwich covariance of a moment fit, bounds disregarded."""
-    rows, _ = gaussian.sample(parameters.normalized(), _DRAWS, rng)
-    slope = derivative(conditions, parameters, noise**2).table
-
-    def influence_of(part: slice) -> Float:
-        products = conditions.products(point_powers(rows[part], conditions.highest_exponent))
-        products[0] = 0.0  # the sum of the weights is known
-        return np.asarray(slope.T @ products)
-
-    parts = [slice(start, start + _AT_ONCE) for start in range(0, _DRAWS, _AT_ONCE)]
-    influence = np.empty((parameters.n_places, _DRAWS), order="F")
-    for part, values in zip(parts, map_in_order(influence_of, parts, n_threads), strict=True):
-        influence[:, part] = values
-    model = conditions.model(parameters)
-    model[0] = 0.0
-    influence -= (slope.T @ model)[:, None]
-    with all_threads(len(influence)):
-        root = curvature_root(derivative(conditions, parameters, noise))
-        influence /= root.scale[:, None]
-        solved = cho_solve((root.triangle, True), influence, overwrite_b=True, check_finite=False)
-    solved /= root.scale[:, None] * np.sqrt(_DRAWS * n_effective)
-    return Uncertainty(parameters, solved[np.argsort(by_feature(parameters))], False)
-
-
-class CurvatureRoot(NamedTuple):
-    """JᵀJ = diag(scale) · triangle triangleᵀ · diag(scale), parameters ordered by feature."""
-
-    triangle: Float
-    scale: Float
-
-    def deviations(self) -> Float:
-        """√diag(JᵀJ)⁻¹: standard errors as if the noise of the conditions were independent."""
-        inverse, _ = dtrtri(self.triangle, lower=1)
-        spread = np.sqrt(np.einsum("ij,ij->j", inverse, inverse))
-        return np.asarray(spread / self.scale)
-
-    def factor(self) -> Float:
-        """A factor of (JᵀJ)⁻¹."""
-        inverse, _ = dtrtri(self.triangle, lower=1)
-        return np.asarray((np.tril(inverse) / self.scale).T)
-
-
-def deviations_of(derivatives: AnyDerivative, parameters: Parameters) -> Parameters:
-    """Standard errors as if the noise of the conditions were independent."""
-    flat = np.empty(parameters.n_places)
-    flat[by_feature(parameters)] = curvature_root(derivatives).deviations()
-    flat[dependent_places(parameters)] = 0.0
-    return parameters_from(flat, parameters.n_components, parameters.blocks)
-
-
-def uncertainty_of_noise(derivatives: AnyDerivative, parameters: Parameters) -> Uncertainty:
-    """Covariance as if the noise of the conditions were independent: (JᵀJ)⁻¹."""
-    factor = np.empty((parameters.n_places,) * 2)
-    factor[by_feature(parameters)] = curvature_root(derivatives).factor()
-    factor[dependent_places(parameters)] = 0.0
-    return Uncertainty(parameters, factor, on_log_scale=False)
-
-
-def curvature_root(derivatives: AnyDerivative) -> CurvatureRoot:
-    """Cholesky factor of JᵀJ, scaled to diagonal 1."""
-    normal = derivatives.normal_matrix()
-    scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
-    normal /= scale[:, None]
-    normal /= scale
-    normal[np.diag_indices_from(normal)] += 1e-8
-    return CurvatureRoot(cholesky(normal.T, lower=True, overwrite_a=True), scale)
 
 
 def uncertainty_after_em(

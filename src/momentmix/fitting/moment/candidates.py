@@ -36,7 +36,6 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dpotrf, dtrtrs
 
 from momentmix._typing import Float, Int
 from momentmix.capacity import BlockSizes, block_partitions, count_block_monomials
@@ -45,22 +44,18 @@ from momentmix.fitting.conditions.conditions import (
     build_conditions,
     feature_powers,
 )
-from momentmix.fitting.conditions.derivative import by_feature, derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.inference.over_identification import HIGHEST_POWER
 from momentmix.fitting.inference.whitening import Whitening
 from momentmix.fitting.moment.efficient import (
-    DAMPINGS,
-    SUM_WEIGHT,
-    damped_step,
     efficient_step,
 )
 from momentmix.fitting.moment.polish import Bounds
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks, one_a_block
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import few_threads, map_in_order
 
 _DIRECTIONS = 2  # eigenvectors of each kind: a plane has two
@@ -72,10 +67,8 @@ _NOISE_ROWS, _NOISE_DRAWS = 2000, 20
 _CLEAR_RANK = 6.0  # deviations of the norm of noise, of which 20 draws show 85 % at least
 _MERGES = 3  # that lose least likelihood, by a bound
 _NEAR = 0.1  # mean of squared shifts and log ratios of variances: starts that end at one answer
-# So many splits take so many steps each, at last steps of all components: a few show which of them
-# are worth more.
-SPLIT_STEPS, LAST_STEPS = ((100, 1), (12, 2)), (5, 4)
-_MANY = 6  # components from which steps of all of them take much longer
+# So many splits take so many steps each: a few show which of them are worth more.
+SPLIT_STEPS = ((100, 1), (5, 5))
 SPLIT_CONDITIONS = 500
 
 
@@ -336,34 +329,21 @@ def best_splits(
 
     Beside a `known` answer, at most one other start that the moments may prefer as well.
     """
-    starts = split_starts(moments, parent)
     # One covariance for all, or costs could not be compared.
     whitening = Whitening(conditions, parent, often=True)
-    found = _replacements(conditions, parent, starts, bounds, whitening, n_threads, SPLIT_STEPS)
-    count, n_steps = LAST_STEPS
-    if known is not None:
-        found, count = [p for p in found if not _are_near(p, known)], 1
-
-    def moved(p: Parameters) -> tuple[float, Parameters]:
-        cost = np.inf
-        for _ in range(n_steps):
-            p, cost, _ = efficient_step(conditions, p, bounds, whitening)
-        return cost, p
-
-    with few_threads(n_threads > 1):
-        ends = sorted(map_in_order(moved, found[:count], n_threads), key=lambda end: end[0])
+    ends = _after_steps(conditions, split_starts(moments, parent), bounds, whitening, n_threads)
     if known is not None:
         error = whitening.whiten(conditions.values - conditions.model(known))
         most = float(error @ error) + known.n_free / moments.n_effective
-        ends = [end for end in ends if end[0] < most]
+        ends = [end for end in ends if end[0] < most and not _are_near(end[1], known)][:1]
     return [p for _, p in ends[:2]]
 
 
 def best_merge(conditions: Conditions, answer: Parameters, bounds: Bounds) -> Parameters:
     """The best start that merges two components of an answer with one component more."""
-    starts = merges_by_bound(answer, _MERGES)
+    starts = [p for _, p in merges_by_bound(answer, _MERGES)]
     whitening = Whitening(conditions, answer, often=True)
-    return _replacements(conditions, answer, starts, bounds, whitening, 1, ((_MERGES, 2),))[0]
+    return _after_steps(conditions, starts, bounds, whitening, 1)[0][1]
 
 
 def _are_near(p: Parameters, known: Parameters) -> bool:
@@ -375,102 +355,32 @@ def _are_near(p: Parameters, known: Parameters) -> bool:
     return np.unique(nearest).size == nearest.size and float(gaps.min(axis=1).max()) < _NEAR
 
 
-def _replacements(
+def _after_steps(
     conditions: Conditions,
-    parent: Parameters,
-    starts: list[tuple[Int, Parameters]],
+    starts: list[Parameters],
     bounds: Bounds,
     whitening: Whitening,
     n_threads: int,
-    stages: tuple[tuple[int, int], ...],
-) -> list[Parameters]:
-    """Starts after a few steps, the best first; fewer are left after each stage.
+) -> list[tuple[float, Parameters]]:
+    """Starts after a few steps with their costs, the best first; fewer go on after each stage."""
 
-    A start is what is left of the components of `parent`, and others in place of the rest.
-    """
-    others = dict[tuple[int, ...], _Others]()
-    for kept, _ in starts:
-        key = tuple(kept.tolist())
-        others[key] = others.get(key) or _Others(conditions, parent, kept, whitening)
-    options = [(others[tuple(kept.tolist())], p) for kept, p in starts]
+    def moved(p: Parameters, n_steps: int) -> tuple[float, Parameters]:
+        cost = np.inf
+        for _ in range(n_steps):
+            p, cost, _ = efficient_step(conditions, p, bounds, whitening)
+        return cost, p
 
-    def moved(option: tuple[_Others, Parameters], n: int) -> tuple[float, _Others, Parameters]:
-        (own, p), cost = option, np.inf
-        for _ in range(n):
-            p, cost = own.step(bounds, p)
-        return cost, own, p
-
-    for count, n_steps in stages:
+    ends = [(np.inf, p) for p in starts]
+    for count, n_steps in SPLIT_STEPS:
+        run = partial(moved, n_steps=n_steps)
         with few_threads(n_threads > 1):
-            ends = list(map_in_order(partial(moved, n=n_steps), options[:count], n_threads))
-        options = [(own, p) for _, own, p in sorted(ends, key=lambda end: end[0])]
-    return [p for _, p in options]
+            best = map_in_order(run, [p for _, p in ends[:count]], n_threads)
+            ends = sorted(best, key=lambda end: end[0])
+    return ends
 
 
-class _Others:
-    """Steps of a few new components beside those that are left of a parent.
-
-    The derivative by the parameters of many others stays that of the parent, so that a step takes
-    the time of the new components alone.
-    """
-
-    def __init__(
-        self, conditions: Conditions, parent: Parameters, kept: Int, whitening: Whitening
-    ) -> None:
-        self._conditions, self._whitening, self._count = conditions, whitening, kept.size
-        if kept.size < _MANY:
-            return
-        n, r = conditions.size, parent.n_components
-        table = _with_sum(whitening.table.reshape(n, -1, r)[:, :, kept])
-        normal = table.T @ table
-        self._scale = np.maximum(np.sqrt(np.diagonal(normal)), 1e-150)
-        normal = normal / self._scale[:, None] / self._scale
-        normal[np.diag_indices_from(normal)] += 1e-8
-        self._root = dpotrf(normal, lower=1, clean=1)[0]
-        # About orthonormal columns that span those of the table.
-        self._basis = dtrtrs(self._root, (table / self._scale).T, lower=1)[0].T
-
-    def step(self, bounds: Bounds, p: Parameters) -> tuple[Parameters, float]:
-        """Parameters after one step, the new components last, and their cost."""
-        conditions, whitening, order = self._conditions, self._whitening, by_feature(p)
-        if self._count < _MANY:
-            return efficient_step(conditions, p, bounds, whitening)[:2]
-        residual = whitening.whiten(conditions.values - conditions.model(p))
-        own = whitening.whiten(derivative(conditions, p[self._count :]).table)
-        fresh = _with_sum(own.reshape(conditions.size, -1, p.n_components - self._count))
-        error, cost = np.append(residual, 0.0), float(residual @ residual)
-        shared, along = self._basis.T @ fresh, self._basis.T @ error
-        left = fresh - self._basis @ shared
-        normal, gradient = left.T @ left, left.T @ (error - self._basis @ along)
-        theta, lower, upper = (x[order] for x in (p.flat(), bounds.lower, bounds.upper))
-        for damping in DAMPINGS:
-            step = damped_step(normal, gradient, damping)
-            others = dtrtrs(self._root, along - shared @ step, lower=1, trans=1)[0]
-            places = (self._scale.size // self._count, -1)
-            both = np.hstack([(others / self._scale).reshape(places), step.reshape(places)])
-            flat = np.empty_like(theta)
-            flat[order] = np.clip(theta + both.ravel(), lower, upper)
-            moved = bounds.within(parameters_from(flat, p.n_components, p.blocks).normalized())
-            error_there = whitening.whiten(conditions.values - conditions.model(moved))
-            cost_there = float(error_there @ error_there)
-            if cost_there < cost:
-                return moved, cost_there
-        return p, cost
-
-
-def _with_sum(slopes: Float) -> Float:
-    """Slopes (n, n_groups, k), the weights first, with a row for Σ ω = 1; (n + 1, n_groups·k)."""
-    n, n_groups, k = slopes.shape
-    table = np.zeros((n + 1, n_groups, k))
-    table[:n], table[n, 0] = slopes, SUM_WEIGHT
-    return table.reshape(n + 1, -1)
-
-
-def split_starts(moments: StandardMoments, parent: Parameters) -> list[tuple[Int, Parameters]]:
-    """Return starts with one component more than `parent`, and which components they keep.
-
-    There are none without the moments.
-    """
+def split_starts(moments: StandardMoments, parent: Parameters) -> list[Parameters]:
+    """Return starts with one component more than `parent`; none without the moments."""
     if moments.cubed is None or moments.two_squares is None or moments.powers is None:
         return []
     cubes, squares = _residuals(moments, parent)
@@ -529,7 +439,7 @@ def _leading(table: Float) -> list[Float]:
 
 def _split_component(
     parent: Parameters, c: int, share: float, offset: Float, first: Float, second: Float
-) -> tuple[Int, Parameters]:
+) -> Parameters:
     """Component c as two, their means `offset` apart from its own, their variances by factors."""
     rest = np.delete(np.arange(parent.n_components), c)
     weight, mean, variance = parent.weights[c], parent.means[c], parent.variances[c]
@@ -544,4 +454,4 @@ def _split_component(
         np.array(shared),
         parent.blocks,
     )
-    return rest, Parameters.concatenate([parent[rest], halves]).completed()
+    return Parameters.concatenate([parent[rest], halves]).completed()

@@ -6,7 +6,7 @@
 | e = C^{-1/2} (observed − model) | ``residual`` | (n,) |
 | W = C^{-1/2} ∂ model / ∂ θ | ``slopes`` | (n, n_parameters) |
 | ‖e‖², the efficient criterion | ``cost`` | scalar |
-| (WᵀW)⁻¹ / N = Cov θ̂ | ``Efficient.factor factorᵀ`` | (n_parameters, n_parameters) |
+| (WᵀW)⁻¹ / N = Cov θ̂ | ``Efficient.uncertainty`` | (n_parameters, n_parameters) |
 
 ``polish.py`` divides each condition by its own noise, which is cheap. But the noises correlate
 strongly, so that this criterion loses precision and can prefer a mixture that the test rejects.
@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigh
-from scipy.linalg.lapack import dposv, dpotrf, dtrtri
+from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions
 from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.polish import Bounds
+from momentmix.fitting.moment.polish import Bounds, damped_step
 from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 
@@ -49,9 +49,14 @@ class Efficient:
     n_effective: float
 
     @lazy_property
-    def factor(self) -> Float:
-        """A factor of the covariance of the parameters, rows as `Parameters.flat`."""
-        return factor_of_covariance(self.parameters, self.whitening.table, self.n_effective)
+    def uncertainty(self) -> Uncertainty:
+        """The parameters with their covariance (WᵀW)⁻¹ / N."""
+        p, table = self.parameters, self.whitening.table
+        factor = np.empty((p.n_places, p.n_places))
+        normal = Linear.of(table, p.n_components).normal
+        factor[by_feature(p)] = _inverse_root(normal) / np.sqrt(self.n_effective)
+        factor[dependent_places(p)] = 0.0
+        return Uncertainty(p, factor, on_log_scale=False)
 
 
 class Linear(NamedTuple):
@@ -104,16 +109,6 @@ def efficient_polish(
     return Efficient(current, whitening, n_effective)
 
 
-def factor_of_covariance(parameters: Parameters, slopes: Float, n_effective: float) -> Float:
-    """A factor of (WᵀW)⁻¹ / N, rows as `Parameters.flat`."""
-    order = by_feature(parameters)
-    normal = Linear.of(slopes, parameters.n_components).normal
-    factor = np.empty((order.size, order.size))
-    factor[order] = _inverse_root(normal) / np.sqrt(n_effective)
-    factor[dependent_places(parameters)] = 0.0
-    return factor
-
-
 def _criterion(conditions: Conditions, whitening: Whitening, n_effective: float) -> float:
     """−2 log of the normal density of the observed means, up to a constant."""
     residual = whitening.residual(conditions.values)
@@ -150,29 +145,6 @@ def efficient_step(
         if moved_cost < cost:
             return moved, moved_cost, cost - moved_cost
     return current, cost, 0.0
-
-
-def damped_step(
-    normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_] | None = None
-) -> Float:
-    """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
-    places = np.arange(gradient.size) if free is None else np.flatnonzero(free)
-    step = np.zeros_like(gradient)
-    matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
-    scale = np.maximum(np.sqrt(np.diagonal(matrix)), 1e-150)
-    matrix = matrix / scale[:, None]
-    matrix /= scale
-    diagonal = np.diagonal(matrix) + damping + 1e-10
-    np.fill_diagonal(matrix, diagonal)
-    right = gradient[places] / scale
-    # Symmetric, so the transpose is the same matrix, in an order that LAPACK can overwrite.
-    _, solved, failed = dposv(matrix.T, right, lower=1, overwrite_a=1)
-    if failed:
-        lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
-        matrix = lower + lower.T + np.diag(diagonal)
-        solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
-    step[places] = solved / scale
-    return step
 
 
 def _inverse_root(normal: Float) -> Float:

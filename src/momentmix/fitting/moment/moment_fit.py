@@ -1,12 +1,12 @@
-"""A mixture from moments alone: candidates, selection, polish, variances, in rounds.
+"""A mixture from moments alone: candidates, selection, polish, efficient steps, in rounds.
 
 | paper symbol | name here |
 |---|---|
 | {(ω_i, μ_i, Σ_i)} | ``MomentFit.parameters``, of standardized features |
-| ‖ρ‖² / (n − n_parameters), ρ as in ``polish.py`` | ``misfit`` |
 
-Each round draws further partitions and lets the pool of all candidates, the last answer's means
-included, compete again. Rounds end when the misfit is that of the noise, or after a fixed number.
+The first round takes means that random partitions of the blocks propose, the second one splits of
+an answer with one component less, and later ones further partitions. Rounds end when the test of
+the moments accepts an answer, or after a fixed number.
 
 Differs from the paper: everything after the decomposition. The last step is new: a plug-in density
 with a variance far below what its estimate can resolve is useless (log-likelihoods fall by tens
@@ -22,9 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix.fitting.conditions.conditions import Conditions, build_conditions
-from momentmix.fitting.conditions.derivative import derivative
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.over_identification import (
@@ -35,12 +33,7 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
     choose_conditions,
 )
-from momentmix.fitting.inference.uncertainty import (
-    Uncertainty,
-    deviations_of,
-    uncertainty_of_moment_fit,
-    uncertainty_of_noise,
-)
+from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.inference.whitening import Whitening, tested_conditions
 from momentmix.fitting.moment.candidates import (
     best_merge,
@@ -50,11 +43,10 @@ from momentmix.fitting.moment.candidates import (
     shows_rank,
 )
 from momentmix.fitting.moment.efficient import Efficient, efficient_polish
-from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds
+from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds
 from momentmix.fitting.moment.pool import (
     PATIENCE,
     ROUGH,
-    implied_noise,
     joint_polish,
     select_and_polish,
     split_heaviest,
@@ -68,55 +60,43 @@ from momentmix.progress import detail
 
 HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 _SURE_REJECTION = 1e-12  # of one component fewer, by a quick fit: a full one would be rejected too
-GOOD_MISFIT = 1.0  # ‖ρ‖² per degree of freedom; good optima sit at 0.4–0.6 since noises correlate
 DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
 CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
-EFFICIENT_BELOW = 700  # parameters; with more, splits and efficient steps take minutes
 FIRST_ROUNDS = 1  # of efficient steps, to compare options
-EFFICIENT_BLOCKS_BELOW = 1000  # where features are joined: other weights lose too much
+_JOINT_STEPS = (10, 6)  # of Levenberg and Marquardt, one number for each renewal of the noise
 # Of the last steps: by parameter, and at most. Where features are joined a step takes a second or
 # two; else 1500 for 465 parameters, where the test has 1150, lower the loss by 40 %.
-LAST_CONDITIONS, LAST_JOINED = (3, 1600), (16, 6000)
+LAST_CONDITIONS, LAST_JOINED = (3, 2400), (16, 6000)
 LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
 class Effort(NamedTuple):
-    """How long the moments are worked on.
-
-    Rounds of further candidates while the misfit stays above the noise (the second one of an answer
-    splits components of a coarser one, the others draw partitions); Levenberg–Marquardt steps, one
-    number per renewal of the noise; whether a round counts as good only if the test accepts it, and
-    the best one is polished until it rests; and rounds of efficient steps from the best option.
-    """
+    """Rounds until the test accepts an answer, and rounds of efficient steps from the best one."""
 
     max_rounds: int
-    joint_steps: tuple[int, ...]
-    to_the_end: bool
     last_rounds: int = 0
 
 
-ANSWER = Effort(3, (10, 6), True, 2)
-SMALLER = Effort(2, (10, 6), True)  # one component less, to compare with: most often it fits badly
-FIRST_LOOK = Effort(1, (10, 6), True)  # of a number that the rank of the moments rejects
-START = Effort(2, (6, 4), False)  # passes over the rows improve on it: fewer rounds and steps
-PARENT = Effort(1, (6, 4), False)  # of splits
+ANSWER = Effort(3, 2)
+SMALLER = Effort(2)  # one component less, to compare with: most often it fits badly
+FIRST_LOOK = Effort(1)  # of a number that the rank of the moments rejects
 
 
 @dataclass(frozen=True)
 class MomentFit:
     """The answer from moments, in standardized features.
 
-    `raw` is as polished, and so is the uncertainty, None for a start; `parameters` have variances
-    raised to what the moments can resolve. `rivals` fit the moments about as well. `fewer` has one
+    `raw` is as polished, and so is the uncertainty; `parameters` have variances raised to what the
+    moments can resolve. `rivals` fit the moments about as well. `fewer` has one
     component less, where the search needed it; `more` goes on with another effort, from the answers
     that this one has tried. The rank of the moments shows all components of one that `is_needed`.
     """
 
     parameters: Parameters
     raw: Parameters
-    uncertainty: Uncertainty | None
+    uncertainty: Uncertainty
     rivals: list[Parameters]
-    structure: Structure | None = None
+    structure: Structure
     fewer: MomentFit | None = None
     is_needed: bool = False
     more: Callable[[Effort], MomentFit] | None = None
@@ -131,16 +111,9 @@ class MomentFit:
             return check_conditions(moments, self.raw, rng, correlations=correlations)
         return check_conditions(moments, self.raw, rng, True, correlations, *known)
 
-    @lazy_property
-    def _errors(self) -> Uncertainty | Parameters:
-        assert self.uncertainty is not None
-        is_diagonal = self.parameters.blocks.is_diagonal
-        return self.uncertainty.deviations() if is_diagonal else self.uncertainty
-
     def usable(self, drawn: Parameters) -> Parameters:
         """Return drawn parameters, with covariances raised as in the answer."""
-        assert self.structure is not None
-        return resolvable(drawn, self._errors, self.structure)
+        return resolvable(drawn, self.uncertainty, self.structure)
 
 
 def one_component(moments: StandardMoments, blocks: Blocks | None = None) -> Parameters:
@@ -172,7 +145,7 @@ def fit_moments(
     """
     structure = moments.structure(blocks)
     if n_components == 1:
-        return _closed_form(moments, structure, context)
+        return _closed_form(moments, structure)
     search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
     return search.run(effort)
 
@@ -203,8 +176,6 @@ class _MomentSearch:
         self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
         self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
-        most = EFFICIENT_BELOW if self.blocks.is_diagonal else EFFICIENT_BLOCKS_BELOW
-        self.is_affordable = self.n_parameters < most
         self.pool, self.tried, self.n_rounds = np.zeros((0, d)), list[_Tried](), 0
 
     @property
@@ -214,23 +185,14 @@ class _MomentSearch:
 
     def run(self, effort: Effort) -> MomentFit:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
-        self.effort, self.is_efficient = effort, effort.to_the_end and self.is_affordable
-        if effort.last_rounds:
-            self.__dict__.pop("fewer", None)  # the support of the answer needs more than splits
+        self.effort = effort
         rounds = effort.max_rounds if self.n_parameters < LARGE else 1
         while self.n_rounds < rounds and not self.is_settled:
-            if effort.to_the_end:  # others run beside the starts of EM
-                detail(f"{self.r} components, round {self.n_rounds + 1}")
-            if self.n_rounds == 1 and self.is_efficient:
+            detail(f"{self.r} components, round {self.n_rounds + 1}")
+            if self.n_rounds == 1:
                 self.add_splits()
             else:
-                polished = self.from_partitions()
-                is_good = polished.cost <= GOOD_MISFIT * max(self.full.size - self.n_parameters, 1)
-                is_enough = rounds == 1 or (is_good and not effort.to_the_end)
-                if is_enough and not self.is_efficient:
-                    self.tried = [_Tried(polished.parameters, None)]
-                    break
-                self.add(polished.parameters)
+                self.add(self.from_partitions())
             self.n_rounds += 1
         return self.result()
 
@@ -241,10 +203,10 @@ class _MomentSearch:
         Unless the rank shows the number, splits are tried in any case: moments may fit more than
         one mixture.
         """
-        is_early = self.n_rounds == 1 and self.is_efficient and not self.rank_shows
+        is_early = self.n_rounds == 1 and not self.rank_shows
         return not is_early and self.accepted is not None
 
-    def from_partitions(self) -> Polished:
+    def from_partitions(self) -> Parameters:
         """Return an answer from the means that all partitions so far propose."""
         moments, r, rng = self.moments, self.r, self.rng
         drawn = draw_candidates(moments, r, DRAWS_PER_ROUND, rng, self.blocks)
@@ -253,9 +215,9 @@ class _MomentSearch:
         start = select_and_polish(moments, self.plain, self.pool, r, self.structure, previous)
         if start.n_components < r:
             start = split_heaviest(start, r, rng)
-        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in self.effort.joint_steps]
+        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in _JOINT_STEPS]
         polished = joint_polish(self.full, start, moments, self.bounds, stops)
-        self.pool = np.concatenate([self.pool, polished.parameters.means])
+        self.pool = np.concatenate([self.pool, polished.means])
         return polished
 
     def add_splits(self) -> None:
@@ -302,31 +264,24 @@ class _MomentSearch:
             bounds = parameter_bounds(moments, self.structure, self.r - 1)
             merged = best_merge(self.few, accepted.parameters, bounds)
             tried = self.tested_answer(merged, bounds)
-            p, test = tried.parameters, tried.test
-            if test is not None and test.testable and test.p_value < _SURE_REJECTION:
-                known = None if tried.efficient is None else tried.efficient.whitening
-                checked = None if known is None else Checked(self.tested, known)
-                return MomentFit(p, p, None, [], self.structure, checked=checked)
-        effort = SMALLER if self.needs_fewer else PARENT
-        return fit_moments(moments, self.r - 1, self.context, effort, self.blocks)
+            if tried.test.testable and tried.test.p_value < _SURE_REJECTION:
+                return self.fit_of(tried.efficient, [])
+        return fit_moments(moments, self.r - 1, self.context, SMALLER, self.blocks)
 
     def add(self, p: Parameters) -> None:
-        """Test an answer, after efficient steps where they are affordable."""
+        """Test an answer after efficient steps."""
         self.tried.append(self.tested_answer(p, self.bounds))
 
     def tested_answer(self, p: Parameters, bounds: Bounds) -> _Tried:
-        """Return an answer with its test, after efficient steps where they are affordable."""
-        efficient = None
-        if self.is_efficient:
-            n = self.moments.n_effective
-            efficient = efficient_polish(self.tested, p, bounds, n, FIRST_ROUNDS)
-            p = efficient.parameters
-        whitening = Whitening(self.tested, p) if efficient is None else efficient.whitening
+        """Return an answer with its test after efficient steps."""
+        n = self.moments.n_effective
+        efficient = efficient_polish(self.tested, p, bounds, n, FIRST_ROUNDS)
+        p, whitening = efficient.parameters, efficient.whitening
         test = check_conditions(self.moments, p, self.rng, False, False, self.tested, whitening)
-        return _Tried(p, test, efficient, test.statistic + whitening.log_determinant)
+        return _Tried(efficient, test, test.statistic + whitening.log_determinant)
 
-    def last_steps(self, found: Efficient) -> tuple[Parameters, Float]:
-        """Return the parameters after the last steps, and a factor of their covariance.
+    def last_steps(self, found: Efficient) -> Efficient:
+        """Return the answer after the last steps.
 
         A covariance within a block occurs in few conditions: the conditions of the test would not
         determine it as well as the moments can.
@@ -334,13 +289,11 @@ class _MomentSearch:
         n, bounds, rounds = self.moments.n_effective, self.bounds, self.effort.last_rounds
         conditions = self.last_conditions()
         if conditions is self.tested:
-            last = efficient_polish(
+            return efficient_polish(
                 conditions, found.parameters, bounds, n, rounds, found.whitening
             )
-        else:
-            # With more conditions further rounds change the third digit of the errors.
-            last = efficient_polish(conditions, found.parameters, bounds, n, 1)
-        return last.parameters, last.factor
+        # With more conditions further rounds change the third digit of the errors.
+        return efficient_polish(conditions, found.parameters, bounds, n, 1)
 
     def last_conditions(self) -> Conditions:
         """Return the conditions of the test, or more where those are few for the parameters."""
@@ -366,37 +319,27 @@ class _MomentSearch:
 
     def result(self) -> MomentFit:
         """The best answer after its last steps, and its rivals."""
-        best, effort, structure = self.best, self.effort, self.structure
-        rivals = [x.usable(structure) for x in self.tried if x is not best and x.rivals(best)]
-        n, last = self.moments.n_effective, best.efficient
-        if effort.last_rounds:
-            detail(f"{self.r} components, last steps")
-        fewer, is_needed = self.fewer if self.needs_fewer else None, self.is_needed
-        if last is not None:
-            raw, factor = (
-                self.last_steps(last) if effort.last_rounds else (last.parameters, last.factor)
-            )
-            uncertainty = Uncertainty(raw, factor, on_log_scale=False)
-            answer = resolvable(raw, uncertainty, structure)
-            checked = None if effort.last_rounds else Checked(self.tested, last.whitening)
-            known = (rivals, structure, fewer, is_needed, self.run, checked)
-            return MomentFit(answer, raw, uncertainty, *known)
-        if not effort.to_the_end:
-            noise = implied_noise(self.full, best.parameters, n)
-            slope = derivative(self.full, best.parameters, noise)
-            errors_of = deviations_of if structure.is_diagonal else uncertainty_of_noise
-            answer = resolvable(best.parameters, errors_of(slope, best.parameters), structure)
-            return MomentFit(answer, best.parameters, None, rivals, structure)
-        # Standard errors are those of the minimum, so the minimum has to be reached. A step costs
-        # about n_parameters³ operations: the number is that of a few seconds.
-        stop = Stopping(int(np.clip(2e11 / self.n_parameters**3, 5, 40)), tolerance=1e-3)
-        polished = joint_polish(self.full, best.parameters, self.moments, self.bounds, [stop])
-        raw = polished.parameters
-        uncertainty = uncertainty_of_moment_fit(
-            self.full, raw, polished.noise, n, self.rng, self.context.n_threads
-        )
-        answer = resolvable(raw, uncertainty, structure)
-        return MomentFit(answer, raw, uncertainty, rivals, structure, fewer, is_needed)
+        best, effort = self.best, self.effort
+        rivals = [x.usable(self.structure) for x in self.tried if x is not best and x.rivals(best)]
+        if not effort.last_rounds:
+            return self.fit_of(best.efficient, rivals)
+        detail(f"{self.r} components, last steps")
+        fewer = self.fewer if self.needs_fewer else None
+        return self.fit_of(self.last_steps(best.efficient), rivals, fewer, is_last=True)
+
+    def fit_of(
+        self,
+        found: Efficient,
+        rivals: list[Parameters],
+        fewer: MomentFit | None = None,
+        is_last: bool = False,
+    ) -> MomentFit:
+        """Return a fit; its conditions are those of the test unless the last steps were made."""
+        raw, uncertainty = found.parameters, found.uncertainty
+        checked = None if is_last else Checked(self.tested, found.whitening)
+        answer = resolvable(raw, uncertainty, self.structure)
+        known = (rivals, self.structure, fewer, self.is_needed, self.run, checked)
+        return MomentFit(answer, raw, uncertainty, *known)
 
 
 class Checked(NamedTuple):
@@ -407,39 +350,39 @@ class Checked(NamedTuple):
 
 
 class _Tried(NamedTuple):
-    """An answer, its test (None where it was not needed), and its criterion.
+    """An answer, its test, and its criterion.
 
     The criterion is −2 log of the moments' normal density: the statistic and the log-determinant of
     its covariance. The statistic alone prefers mixtures with heavy tails and large covariances.
     """
 
-    parameters: Parameters
-    test: OverIdentification | None
-    efficient: Efficient | None = None
-    criterion: float = 0.0
+    efficient: Efficient
+    test: OverIdentification
+    criterion: float
+
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the answer."""
+        return self.efficient.parameters
 
     @property
     def is_accepted(self) -> bool:
         """Return whether the moments do not reject it."""
-        test = self.test
-        return test is None or not test.testable or test.p_value >= LEAST_P_VALUE
+        return not self.test.testable or self.test.p_value >= LEAST_P_VALUE
 
     def usable(self, structure: Structure) -> Parameters:
         """The parameters with variances that the moments can resolve."""
-        if self.efficient is None:
-            return self.parameters
-        p, factor = self.parameters, self.efficient.factor
-        return resolvable(p, Uncertainty(p, factor, False), structure)
+        return resolvable(self.parameters, self.efficient.uncertainty, structure)
 
     def rivals(self, best: _Tried) -> bool:
         """Whether the moments prefer the best one hardly to this one."""
         return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
 
 
-def _closed_form(moments: StandardMoments, structure: Structure, context: FitContext) -> MomentFit:
+def _closed_form(moments: StandardMoments, structure: Structure) -> MomentFit:
     """Return the same for one component, whose variances are the variances of the columns."""
-    p, n = one_component(moments, structure.blocks), moments.n_effective
+    p = one_component(moments, structure.blocks)
     conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
-    noise = implied_noise(conditions, p, n)
-    uncertainty = uncertainty_of_moment_fit(conditions, p, noise, n, context.rng)
-    return MomentFit(p, p, uncertainty, [], structure)
+    conditions = conditions.subset(np.arange(1, conditions.size))
+    found = Efficient(p, Whitening(conditions, p), moments.n_effective)
+    return MomentFit(p, p, found.uncertainty, [], structure)

@@ -123,11 +123,9 @@ def polish(
         x, low, high = theta[:moving], lower[:moving], upper[:moving]
         free = ~(((x <= low) & (gradient < 0)) | ((x >= high) & (gradient > 0)))
         normal = slope.normal_matrix()
-        diagonal = np.diagonal(normal).copy()
-        diagonal += 1e-12 * diagonal.max()  # a parameter that no condition names is damped too
         first_damping = damping
         for _ in range(_MOST_TRIALS):
-            step = _damped_step(normal, gradient, diagonal * damping, free)
+            step = damped_step(normal, gradient, damping, free)
             trial = theta.copy()
             trial[:moving] = np.clip(x + step, low, high)
             parameters = _parameters(trial, order, start)
@@ -163,16 +161,25 @@ def _parameters(theta: Float, order: NDArray[np.int64], like: Parameters) -> Par
     return parameters_from(flat, like.n_components, like.blocks)
 
 
-def _damped_step(normal: Float, gradient: Float, damping: Float, free: NDArray[np.bool_]) -> Float:
-    step = np.zeros_like(gradient)
+def damped_step(normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_]) -> Float:
+    """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
     places = np.flatnonzero(free)
-    matrix = normal.copy() if places.size == free.size else normal[np.ix_(places, places)]
-    matrix[np.diag_indices_from(matrix)] += damping[places]
+    step = np.zeros_like(gradient)
+    matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
+    # A parameter that no condition names is damped too.
+    least = 1e-12 * np.diagonal(matrix).max(initial=1e-288)
+    scale = np.sqrt(np.maximum(np.diagonal(matrix), least))
+    matrix = matrix / scale[:, None]
+    matrix /= scale
+    diagonal = np.diagonal(matrix) + damping + 1e-10
+    np.fill_diagonal(matrix, diagonal)
+    right = gradient[places] / scale
     with all_threads(places.size):
         # Symmetric, so the transpose is the same matrix, in an order that LAPACK can overwrite.
-        _, solved, failed = dposv(matrix.T, gradient[places], lower=1, overwrite_a=1)
+        _, solved, failed = dposv(matrix.T, right, lower=1, overwrite_a=1)
     if failed:
-        matrix = normal[np.ix_(places, places)] + np.diag(damping[places])
-        solved = np.linalg.lstsq(matrix, gradient[places], rcond=None)[0]
-    step[places] = solved
+        lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
+        matrix = lower + lower.T + np.diag(diagonal)
+        solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
+    step[places] = solved / scale
     return step

@@ -12,16 +12,14 @@ paper has one candidate per component and no choice to make.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 from scipy.optimize import nnls
 
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
-from momentmix.fitting.conditions.conditions import Conditions
+from momentmix.fitting.conditions.conditions import Conditions, point_powers
 from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.moment.polish import Bounds, Polished, Stopping, parameter_bounds, polish
+from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds, polish
 from momentmix.fitting.moment.variances import fit_spread
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
@@ -74,14 +72,14 @@ def joint_polish(
     moments: StandardMoments,
     bounds: Bounds,
     stops: list[Stopping],
-) -> Polished:
+) -> Parameters:
     """Rounds of Levenberg–Marquardt, each with the noise that the parameters before imply."""
-    done = Polished(start, np.inf, np.ones(full.size), 1e-3)
+    p, damping = start, 1e-3
     for stopping in stops:
-        noise = implied_noise(full, done.parameters, moments.n_effective)
-        done = polish(full, done.parameters, bounds, noise, stopping, damping=done.damping)
-        done = replace(done, parameters=done.parameters.normalized())
-    return done
+        noise = implied_noise(full, p, moments.n_effective)
+        done = polish(full, p, bounds, noise, stopping, damping=damping)
+        p, damping = done.parameters.normalized(), done.damping
+    return p
 
 
 def split_heaviest(start: Parameters, r: int, rng: np.random.Generator) -> Parameters:
@@ -117,7 +115,7 @@ def select_means(
     conditions: Conditions, candidates: Float, noise: Float, n_components: int
 ) -> tuple[Float, Float]:
     """Weights (r,) and means (r, d) of at most `n_components` components."""
-    features = conditions.features_of_means(candidates) / noise[:, None]
+    features = conditions.products(point_powers(candidates, 1)) / noise[:, None]
     weights = fit_weights(features, conditions.values / noise)
     keep = weights > 1e-6 * weights.sum()  # the rest is rounding of the solver
     return merge_means(conditions, weights[keep], candidates[keep], noise, n_components)
@@ -173,6 +171,6 @@ def _change(
     """‖change of the conditions by merging i and k‖² in units of the noise."""
     total = weights[i] + weights[k]
     merged = (weights[i] * means[i] + weights[k] * means[k]) / total
-    three = conditions.features_of_means(np.stack([means[i], means[k], merged]))
+    three = conditions.products(point_powers(np.stack([means[i], means[k], merged]), 1))
     change = three @ np.array([weights[i], weights[k], -total]) / noise
     return float(change @ change)

@@ -107,20 +107,17 @@ def _targets(
     return sets, values
 
 
-def resolvable(
-    parameters: Parameters, errors: Uncertainty | Parameters, structure: Structure
-) -> Parameters:
+def resolvable(parameters: Parameters, errors: Uncertainty, structure: Structure) -> Parameters:
     """Variances and covariances that the moments can resolve, for use in a density.
 
     The covariance of a block is treated as `resolvable_variances` treats a variance, in each
     direction of its eigenvectors relative to the total covariance: eigenvalues have standard
-    errors by the delta method. `errors` may be standard errors where no features are joined.
-    Parameters may be those of several mixtures, in an axis before that of the components.
+    errors by the delta method. Parameters may be those of several mixtures, in an axis before that
+    of the components.
     """
-    deviations = errors if isinstance(errors, Parameters) else errors.deviations()
+    deviations = errors.deviations()
     if structure.is_diagonal:
         return resolvable_variances(parameters, deviations, float(np.max(structure.floor)))
-    assert isinstance(errors, Uncertainty)
     p, (r, d) = parameters, parameters.means.shape[-2:]
     floor = np.max(structure.floor)
     alone = Parameters(p.weights, p.means, p.variances)

@@ -91,7 +91,7 @@ def test_one_component_has_the_total_covariance(exact):
 
 def test_halves_of_a_component_keep_its_mean_and_are_positive_definite(exact):
     truth, moments = exact
-    for _, start in split_starts(moments, one_component(moments, truth.blocks)):
+    for start in split_starts(moments, one_component(moments, truth.blocks)):
         assert start.n_components == 2
         assert start.weights @ start.means == pytest.approx(0.0, abs=1e-9)
         assert np.linalg.eigvalsh(start.matrices).min() > 0

@@ -34,7 +34,7 @@ class Case:
     def polished(self, values=None, start=None, bounds=None, rounds=6):
         c = self.conditions
         if values is not None:
-            c = Conditions(c.n_features, c.plain, c.powered, c.exponents, values)
+            c = Conditions(c.n_features, c.slots, c.slot_exponents, values)
         start = self.truth if start is None else start
         return efficient_polish(c, start, bounds or self.bounds, N_ROWS, rounds)
 
@@ -59,7 +59,7 @@ def test_the_truth_is_a_fixed_point_of_exact_moments(r, d):
     np.testing.assert_allclose(end.flat(), case.truth.flat(), atol=1e-9)
     back = case.polished(start=moved(case.truth, 0.05)).parameters
     # It stops where a parameter would move by less than a seventh of its standard error.
-    errors = np.sqrt((case.polished().factor ** 2).sum(axis=1))
+    errors = np.sqrt((case.polished().uncertainty.factor ** 2).sum(axis=1))
     assert (np.abs(back.flat() - case.truth.flat()) <= errors / 7 + 1e-12).all()
 
 
@@ -108,7 +108,7 @@ def test_the_covariance_is_that_of_efficient_weights(case):
     free = block_diag(helmert(r).T, np.eye(slopes.shape[1] - r))
     information = free.T @ slopes.T @ np.linalg.solve(covariance, slopes @ free)
     expected = free @ np.linalg.inv(information) @ free.T / N_ROWS
-    factor = case.polished().factor[by_feature(case.truth)]
+    factor = case.polished().uncertainty.factor[by_feature(case.truth)]
     errors = np.sqrt(np.diagonal(expected))
     found = factor @ factor.T / errors / errors[:, None]
     np.testing.assert_allclose(found, expected / errors / errors[:, None], atol=1e-4)

@@ -84,7 +84,7 @@ def test_what_cannot_be_tested_is_not_decided():
     z = parameters_of(moments.standardize(truth))
 
     def fit(p):
-        return MomentFit(p, p, None, [])
+        return MomentFit(p, p, None, [], None)
 
     test = fit(z[:3].normalized()).check(moments, rng())
     found = support_from_moments(fit(z), test, rng())
