@@ -263,7 +263,7 @@ def _on_partition(
         takes_all = not like.chosen and len(columns) == source.n_columns
         reading = Reading(columns=match_columns(source, columns, table, takes_all))
         rows = reading.open([table], like.missing)
-        return [leaf(rows.with_schema(like.learned) if like.is_learned else rows, number, *shared)]
+        return [leaf(rows.with_schema(like.encoding) if like.encoding else rows, number, *shared)]
 
 
 def _merged(merge: Callable[..., Any], parts: Iterable[Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import filecmp
 import glob
 import os
 import stat
@@ -19,7 +20,6 @@ from momentmix.errors import (
     InputError,
     InputTypeError,
     NoInputError,
-    check_count,
     warn_caller,
     without_secrets,
 )
@@ -27,7 +27,7 @@ from momentmix.tables.formats import copies
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import Source
+from momentmix.tables.source import FileSource, Source, counted_twice
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
@@ -47,8 +47,7 @@ _TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
 _READERS = _FORMATS | {f"{suffix}.gz": _FORMATS[suffix] for suffix in _TEXT}
 _BINARY = ("binary_files",)  # modules whose files have no dialect
 _KNOWN = f"{', '.join(_FORMATS)}; the last four also with .gz"
-# Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
-_MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
+_HEAD = 1 << 16  # bytes of a file that are compared before all of it is
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
@@ -94,7 +93,6 @@ class Reading:
         data: Any,
         missing: Missing = "error",
         expected: Sequence[str] | None = None,
-        block_rows: int | None = None,
     ) -> TableRows:
         """The rows of anything that holds a table, or of sources that are open already."""
         check_missing(missing)
@@ -107,9 +105,7 @@ class Reading:
         found = [first, *others]
         places, notes = usable_columns(sources, found, self.exclude, are_chosen)
         chosen = [[numbers[k] for k in places] for numbers in found]
-        if block_rows is None:
-            block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
-        return TableRows(sources, chosen, missing, block_rows, are_chosen, (*guessed, *notes))
+        return TableRows(sources, chosen, missing, are_chosen, (*guessed, *notes))
 
     def check_for(self, data: Any) -> None:
         """Raise where an option was given that rows of this kind do not take."""
@@ -136,7 +132,6 @@ def open_rows(
     source: Any,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
-    block_rows: int | None = None,
     *,
     exclude: Sequence[str | int] | None = None,
     na_values: Sequence[str] | None = None,
@@ -166,8 +161,6 @@ def open_rows(
     missing : {"error", "drop", "model"}
         What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
         give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
-    block_rows : int, optional
-        Most rows in a block; by default at most 16 MiB and 131,072 rows.
     delimiter, decimal : str
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     header : bool, optional
@@ -188,10 +181,8 @@ def open_rows(
     >>> [block.tolist() for block in source.blocks()]
     [[[1.0], [3.0], [5.0]]]
     """
-    if block_rows is not None:
-        check_count("block_rows", block_rows, 1)
     reading = Reading(columns, exclude, na_values, delimiter, decimal, header)
-    return reading.open(source, missing, block_rows=block_rows)
+    return reading.open(source, missing)
 
 
 def open_sources(
@@ -208,7 +199,9 @@ def open_sources(
         repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return [_open_any(file, dialect) for file in files]
+        sources = [_open_any(file, dialect) for file in files]
+        _check_different([x for x in sources if isinstance(x, FileSource)])
+        return sources
     if copies.is_query(data):
         return [copies.open_query(data)]
     if _is_stream(data):
@@ -218,6 +211,17 @@ def open_sources(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
     return [MemoryTable(data, expected=expected)]
+
+
+def _check_different(sources: Sequence[FileSource]) -> None:
+    """Raise where one file is a copy of another, whose rows would count twice."""
+    alike = dict[tuple[int, bytes], list[FileSource]]()
+    for source in sources if len(sources) > 1 else ():
+        with source.path.open("rb") as file:
+            others = alike.setdefault((os.path.getsize(source.path), file.read(_HEAD)), [])
+        if any(filecmp.cmp(source.path, other.path, shallow=False) for other in others):
+            raise InputError(counted_twice(source.name))
+        others.append(source)
 
 
 def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:

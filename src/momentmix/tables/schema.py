@@ -214,8 +214,8 @@ class Schema:
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
-        (batch,) = table.batches(places)
-        return encoding.encode(self.columns, batch.columns, encoding.place_of(self.columns))
+        ((_, batch),) = table.batches(places)
+        return encoding.encode(self.columns, batch, encoding.place_of(self.columns))
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -333,11 +333,9 @@ _FIELDS = Fields(
 )
 
 
-def plain_schema(
-    n_columns: int, names: tuple[str, ...] | None = None, drops: bool = False
-) -> Schema:
-    """The schema of numbers without missing cells; `drops` as of `Column`."""
-    return Schema(tuple(Column(name, drops=drops) for name in names or (None,) * n_columns))
+def plain_schema(n_columns: int, names: tuple[str, ...] | None = None) -> Schema:
+    """The schema of numbers without missing cells."""
+    return Schema(tuple(Column(name) for name in names or (None,) * n_columns))
 
 
 def joined(left: Schema, right: Schema) -> Schema:

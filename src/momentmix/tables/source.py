@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
 import re
@@ -10,28 +9,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from momentmix.errors import InputError, printable
-from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind, arrow_kind, checked
 from momentmix.wording import option
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
 _BATCH_BYTES = 1 << 24  # of numbers, however many columns
-_SAMPLES, _SAMPLE_BYTES = 16, 1 << 16  # of a file: read in milliseconds
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
 Columns = Sequence[int]  # by number
-
-
-class Batch(NamedTuple):
-    """Consecutive rows: the chosen columns, in that order, as of `momentmix.tables.columns`."""
-
-    first_row: int  # its number in the table
-    n_rows: int
-    columns: list[Any]
+Batch = tuple[int, list[Any]]  # number of the first row; the chosen columns, in that order
 
 
 class Source(ABC):
@@ -42,9 +32,6 @@ class Source(ABC):
     n_columns: int
     n_rows: int | None = None  # None: not known before all rows have been read
     in_memory: bool = False
-    # Whether another thread should read while the rows before are worked on: not where they are in
-    # memory.
-    reads_ahead: bool = False
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
 
@@ -79,15 +66,6 @@ class Source(ABC):
         """The place of a cell in words."""
         return f"{self.name}, {self.where(row)}, {self.label(column)}"
 
-    @property
-    @abstractmethod
-    def mark(self) -> str:
-        """A digest that is known before the rows are read; equal tables have the same one."""
-
-    def digest(self) -> object:
-        """A digest of all that the table holds."""
-        return self.mark
-
     def check_unchanged(self) -> None:
         """Raise unless the table is as it was when it was opened."""
         return  # what is in memory does not change by itself
@@ -96,30 +74,9 @@ class Source(ABC):
 class FileSource(Source):
     """A file on disk; ``str(path)`` is its name in messages. A `LocalCopy` lives as long as it."""
 
-    reads_ahead = True
-
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self._given = Path(path), str(path), path
         self._opened = self._stamp()
-
-    @lazy_property
-    def mark(self) -> str:
-        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
-
-        Files with the same mark are distinguished by their whole digest, or the sums of their rows.
-        """
-        size = self.path.stat().st_size
-        digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
-        with self.path.open("rb") as file:
-            for i in range(_SAMPLES if last else 1):
-                file.seek(last * i // (_SAMPLES - 1))
-                digest.update(file.read(_SAMPLE_BYTES))
-        return digest.hexdigest()
-
-    def digest(self) -> object:
-        """A digest of the whole file."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
 
     def _stamp(self) -> tuple[int, int]:
         status = self.path.stat()
@@ -177,7 +134,7 @@ def numbered(batches: Iterable[Any]) -> Iterator[Batch]:
     for batch in map(checked, batches):
         for first in range(0, batch.num_rows, BATCH_ROWS):
             part = batch.slice(first, BATCH_ROWS)
-            yield Batch(position + first, part.num_rows, part.columns)
+            yield position + first, part.columns
         position += batch.num_rows
 
 

@@ -154,7 +154,7 @@ class NpyFile(FileSource):
                     block = self._values(file, first * width, n_rows * width).reshape(-1, width)
                     is_whole = list(columns) == list(range(width))
                     arrays = list((block if is_whole else block.take(columns, axis=1)).T)
-                yield Batch(first, n_rows, arrays)
+                yield first, arrays
 
     def _values(self, file: Any, place: int, n_values: int) -> Any:
         """Consecutive values from a place in the array that the file holds."""

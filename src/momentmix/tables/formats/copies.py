@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import errno
 import glob
-import hashlib
 import os
 import re
 import shutil
@@ -28,7 +27,6 @@ from momentmix.errors import (
     printable,
     without_secrets,
 )
-from momentmix.lazy import lazy_property
 from momentmix.tables.columns import checked, plain_polars
 from momentmix.tables.formats.binary_files import ArrowFile
 from momentmix.tables.formats.memory import is_frame
@@ -164,12 +162,6 @@ def _lazy_batches(data: Any) -> tuple[Any, Any]:
 class _Copied(ArrowFile):
     """The record batches of a query or stream, in a temporary file."""
 
-    @lazy_property
-    def mark(self) -> str:
-        """Digest of the schema: equal rows may come in other batches."""
-        return hashlib.sha256(str(self.schema).encode()).hexdigest()
-
-
 class Dataset(ArrowSource):
     """A pyarrow Dataset, scanned in each pass."""
 
@@ -178,11 +170,6 @@ class Dataset(ArrowSource):
     def __init__(self, data: Any) -> None:
         self.data = data
         self.set_schema(data.schema)
-
-    @property
-    def mark(self) -> str:
-        """Digest of the schema: the rows are not known before they are read."""
-        return hashlib.sha256(str(self.schema).encode()).hexdigest()
 
     def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         names = [self.schema.names[i] for i in columns]

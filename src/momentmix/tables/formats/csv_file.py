@@ -204,7 +204,7 @@ class CsvFile(FileSource):
         work: Callable[[TextBlock], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
         for parsed in map_in_order(work, self._blocks(), min(usable_cores(), 4)):
             if parsed[0]:
-                yield Batch(first, *parsed)
+                yield first, parsed[1]
                 first += parsed[0]
 
     def _parsed(self, block: TextBlock, asked: Asked) -> tuple[int, list[Any]]:

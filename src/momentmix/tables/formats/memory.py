@@ -6,7 +6,6 @@ never copied as a whole. Tensors of torch stay on their device.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from momentmix import arrays
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.lazy import lazy_property
 from momentmix.tables.columns import (
     Kind,
     codes_of,
@@ -147,22 +145,7 @@ class MemoryTable(Source):
         values = [self.column(i) for i in columns]
         if errors := [x for x in values if isinstance(x, Exception)]:
             raise errors[0]
-        yield Batch(0, self.n_rows or 0, values)
-
-    @lazy_property
-    def mark(self) -> str:
-        """Digest of names and of all cells."""
-        digest = hashlib.sha256(repr(self.column_names).encode())
-        for values in map(self.column, range(self.n_columns)):
-            if isinstance(values, Exception):
-                continue
-            if isinstance(values, np.ndarray):
-                digest.update(np.ascontiguousarray(values).data)
-                continue
-            for array in (values, getattr(values, "dictionary", values)):
-                for buffer in filter(None, array.buffers()):
-                    digest.update(buffer)
-        return digest.hexdigest()
+        yield 0, values
 
 
 def _checked_list(name: object, column: Any) -> Any:
