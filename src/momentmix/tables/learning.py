@@ -313,9 +313,7 @@ def _with_gaps(column: Column, content: Content) -> Column:
 def rows_with(schema: Schema, rows: TableRows, owner: str = "the schema") -> TableRows:
     """Rows as features of a schema, by name where both have names."""
     source = rows.sources[0]
-    rows = rows.selected(
-        schema.places_in(rows.column_names, len(rows.kinds), owner, source.name)
-    )
+    rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, source.name))
     texts = []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         if lost := [level for level in column.levels if level in source.nulls]:

@@ -9,11 +9,9 @@ import stat
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from momentmix.errors import (
     FitWarning,
@@ -23,30 +21,30 @@ from momentmix.errors import (
     warn_caller,
     without_secrets,
 )
-from momentmix.tables.formats import copies
+from momentmix.tables.formats import arrow_files, copies
+from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
+from momentmix.tables.formats.npy_file import NpyFile
+from momentmix.tables.formats.pandas_files import read_excel, read_json_lines
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import FileSource, Source, counted_twice
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
-# What reads a format is imported where a file has it.
-_FORMATS = {
-    ".npy": ("binary_files", "NpyFile"),
-    ".parquet": ("binary_files", "ParquetFile"),
-    ".arrow": ("binary_files", "ArrowFile"),
-    ".feather": ("binary_files", "ArrowFile"),
-    ".xlsx": ("pandas_files", "read_excel"),
-    ".csv": ("csv_file", "CsvFile"),
-    ".tsv": ("csv_file", "CsvFile"),
-    ".jsonl": ("pandas_files", "read_json_lines"),
-    ".ndjson": ("pandas_files", "read_json_lines"),
+_READERS: dict[str, Any] = {
+    ".npy": NpyFile,
+    ".parquet": arrow_files.ParquetFile,
+    ".arrow": arrow_files.ArrowFile,
+    ".feather": arrow_files.ArrowFile,
+    ".xlsx": read_excel,
+    ".csv": CsvFile,
+    ".tsv": CsvFile,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
 }
-_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
-_READERS = _FORMATS | {f"{suffix}.gz": _FORMATS[suffix] for suffix in _TEXT}
-_BINARY = ("binary_files",)  # modules whose files have no dialect
-_KNOWN = f"{', '.join(_FORMATS)}; the last four also with .gz"
+_KNOWN = f"{', '.join(_READERS)}; the last four also with .gz"
+_READERS |= {f"{suffix}.gz": _READERS[suffix] for suffix in (".csv", ".tsv", ".jsonl", ".ndjson")}
 _HEAD = 1 << 16  # bytes of a file that are compared before all of it is
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BY_HAND = (
@@ -190,20 +188,18 @@ def open_sources(
 ) -> list[Source]:
     """The sources of anything that holds a table, one for each file; `expected` are its names."""
     dialect = reading.dialect  # checked for rows in memory, too
-    if isinstance(data, Source):
-        return [data]
     if isinstance(data, list) and data and all(isinstance(x, Source) for x in data):
         return data
     if names := path_list(data):
         files = [file for name in names for file in _files(name)]
-        repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
+        repeated = [str(file) for file, n in Counter(files).items() if n > 1]
         if repeated:
             raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        sources = [_open_any(file, dialect) for file in files]
+        sources = [open_file(file, dialect) for file in files]
         _check_different([x for x in sources if isinstance(x, FileSource)])
         return sources
-    if copies.is_query(data):
-        return [copies.open_query(data)]
+    if arrow_files.is_query(data):  # whose columns may be attributes
+        return [arrow_files.open_query(data)]
     if _is_stream(data):
         return [open_file(copies.copied_stream(data), dialect)]
     if hasattr(data, "__next__"):
@@ -242,7 +238,7 @@ def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) ->
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or copies.is_query(data) or _is_stream(data)
+    return bool(path_list(data)) or arrow_files.is_query(data) or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
@@ -285,10 +281,10 @@ def missing_input(path: str) -> NoInputError:
     return NoInputError(f"{without_secrets(path)} is an address; {cure}")
 
 
-def _files(text: str) -> list[Path | str]:
-    """The files of a path, folder or pattern; remote ones by their addresses."""
+def _files(text: str) -> list[Path] | list[copies.LocalCopy]:
+    """The files of a path, folder or pattern; copies of those at an address."""
     if not copies.is_address(text) or Path(text).exists():
-        return [*expand(text)]
+        return expand(text)
     if text.startswith("file:"):
         raise missing_input(text)
     if find_spec("fsspec") is None:
@@ -296,7 +292,7 @@ def _files(text: str) -> list[Path | str]:
             f"{without_secrets(text)} is an address; reading it needs fsspec, which is not "
             f"installed: pip install momentmix[remote]. {_BY_HAND}"
         )
-    return [*copies.remote_files(text, lambda path: _readable(Path(path)))]
+    return copies.remote_files(text, lambda path: _readable(Path(path)), _suffix)
 
 
 def _readable(relative: Path) -> bool:
@@ -309,29 +305,14 @@ def _suffix(name: str) -> str:
     return next((s for s in _READERS if name.lower().endswith(s)), "")
 
 
-def _open_any(file: Path | str, dialect: Dialect) -> Source:
-    if isinstance(file, Path):
-        return open_file(file, dialect)
-    if not (suffix := _suffix(os.path.basename(urlsplit(file).path))):
-        raise _unknown(file)
-    return open_file(copies.fetched(file, suffix), dialect)
-
-
 def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
     suffix = _suffix(os.path.basename(path))
     if not suffix:
-        raise _unknown(path)
-    module, name = _READERS[suffix]
-    opener = getattr(import_module(f"momentmix.tables.formats.{module}"), name)
-    source: Source = opener(path) if module in _BINARY else opener(path, dialect)
+        raise InputError(
+            f"{path} has no known ending; momentmix reads {_KNOWN}. Rename or convert it."
+        )
+    source: Source = _READERS[suffix](path, dialect)
     return source
-
-
-def _unknown(path: object) -> InputError:
-    return InputError(
-        f"{without_secrets(str(path))} has no known ending; momentmix reads {_KNOWN}. Rename "
-        "or convert it."
-    )

@@ -139,14 +139,6 @@ def usable_columns(
     return places, tuple(notes)
 
 
-def column_keys(table: Source, chosen: Sequence[int]) -> list[str | int]:
-    """A key of each chosen column: its name, or its number if it has none or shares it."""
-    names, repeated = table.column_names, _repeated(table)
-    if names is None:
-        return list(chosen)
-    return [i if names[i] in repeated else names[i] for i in chosen]
-
-
 def feature_names(table: Source, chosen: Sequence[int]) -> tuple[str, ...] | None:
     """Names of the chosen columns; if several have the same one, their numbers are appended."""
     if table.column_names is None:

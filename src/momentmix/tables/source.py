@@ -6,13 +6,13 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from momentmix.errors import InputError, printable
-from momentmix.tables.columns import NO_CELL, NUMBER, Kind, arrow_kind, checked
+from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
@@ -39,7 +39,7 @@ class Source(ABC):
     def batches(
         self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
     ) -> Iterator[Batch]:
-        """Batches of the given columns, which may repeat.
+        """Batches of the given columns, which may repeat, as of `momentmix.tables.columns`.
 
         Columns of CSV with places `as_text` among `columns` are text, whatever they hold. Those
         `as_written` are text in which texts that mean a missing cell stay as they are.
@@ -91,12 +91,12 @@ class FileSource(Source):
                 f"{self._opened}, and are {now}). Run again when it is complete."
             )
 
-    def refuse_damage(self) -> Any:
+    def _refuses_damage(self) -> Any:
         """Turn what pyarrow raises at unreadable bytes into an error that names the file."""
-        return refuse_damage(self._unreadable, lambda: self.path.stat().st_size)
+        return refuse_damage(self._unreadable, self._n_bytes)
 
     def _unreadable(self, text: str) -> InputError:
-        size = self.path.stat().st_size
+        size = self._n_bytes()
         if not size:
             return InputError(f"{self.name} is empty (0 bytes).")
         return InputError(
@@ -104,22 +104,8 @@ class FileSource(Source):
             f"bytes): {text} Write or copy it again."
         )
 
-
-class ArrowSource(Source):
-    """Names and kinds of the columns of a source with a schema of Arrow."""
-
-    schema: Any
-
-    def set_schema(self, schema: Any) -> None:
-        """Take the schema of Arrow that names the columns and their types."""
-        self.schema, self.column_names = schema, tuple(schema.names)
-        self.n_columns = len(schema.names)
-        if not self.n_columns:
-            raise InputError(f"{self.name} has no columns.")
-
-    def kind(self, column: int) -> Kind:
-        """Content of a column, from its type."""
-        return arrow_kind(self.schema.field(column).type)
+    def _n_bytes(self) -> float:
+        return self.path.stat().st_size
 
 
 def batch_rows(n_columns: int) -> int:
@@ -128,14 +114,26 @@ def batch_rows(n_columns: int) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def numbered(batches: Iterable[Any]) -> Iterator[Batch]:
-    """Record batches, checked and numbered, cut where they are long."""
-    position = 0
-    for batch in map(checked, batches):
-        for first in range(0, batch.num_rows, BATCH_ROWS):
-            part = batch.slice(first, BATCH_ROWS)
-            yield position + first, part.columns
-        position += batch.num_rows
+@contextmanager
+def refuse_damage(
+    refusal: Callable[[str], Exception], n_bytes: Callable[[], float] = lambda: math.inf
+) -> Iterator[None]:
+    """Turn what pyarrow raises at unreadable bytes, but for memory, into a `refusal`."""
+    import pyarrow
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, *_DAMAGE) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # of the system, not of the bytes
+        if isinstance(error, MemoryError):
+            asked = re.search(r"size (\d+) failed", str(error))
+            if asked is None or int(asked[1]) <= _MOST_PACKED * n_bytes():
+                raise
+        text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
+        raise refusal(printable(text)[:200]) from None
 
 
 def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
@@ -152,30 +150,6 @@ def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
                 f"leave it out with {option(exclude=...)}."
             )
     return next((kind for kind, *_ in known if kind.kind == "mixed"), first)
-
-
-@contextmanager
-def refuse_damage(
-    refusal: Callable[[str], Exception],
-    size: Callable[[], float] = lambda: math.inf,
-    others: tuple[type[Exception], ...] = (),
-) -> Iterator[None]:
-    """Turn what pyarrow raises at unreadable bytes, but for memory, into a `refusal`."""
-    import pyarrow
-
-    try:
-        yield
-    except InputError:
-        raise
-    except (pyarrow.ArrowException, OSError, *_DAMAGE, *others) as error:
-        if getattr(error, "errno", None) is not None:
-            raise  # of the system, not of the bytes
-        if isinstance(error, MemoryError):
-            asked = re.search(r"size (\d+) failed", str(error))
-            if asked is None or int(asked[1]) <= _MOST_PACKED * size():
-                raise
-        text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
-        raise refusal(printable(text)[:200]) from None
 
 
 def counted_twice(name: str) -> str:

@@ -35,7 +35,7 @@ def test_files_give_what_their_rows_give(method, ending, frame, tmp_path):
     expected = getattr(LAW, method)(frame[["age", "visits", "plan"]])
     twin = tmp_path / f"twin.{ending}"
     twin.write_bytes(path.read_bytes())
-    for rows in (path, str(path), [path, twin], open_rows(path, block_rows=64)):
+    for rows in (path, str(path), [path, twin], open_rows(path).changed(block_rows=64)):
         found = getattr(LAW, method)(rows)
         times = 2 if isinstance(rows, list) else 1  # equal files are no error here
         np.testing.assert_array_equal(found, np.concatenate([expected] * times))

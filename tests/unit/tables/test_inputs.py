@@ -70,7 +70,7 @@ def test_files_that_differ_in_a_column_that_is_not_read_are_different(tmp_path, 
 @pytest.mark.parametrize("how", ["truncated", "emptied", "longer", "touched"])
 def test_a_file_that_changes_while_it_is_read(tmp_path, rows, kind, how):
     path = write(tmp_path / f"x.{kind}", np.tile(rows, (30, 1)))
-    blocks = open_rows(path, block_rows=64).blocks()
+    blocks = open_rows(path).changed(block_rows=64).blocks()
     assert len(next(blocks)) == 64
     size = path.stat().st_size
     if how == "longer":

@@ -23,7 +23,7 @@ from momentmix.tables.formats import csv_file
 @pytest.mark.parametrize("kind", FILES)
 def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 5000)  # several stretches
-    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=64)
+    source = open_rows(write(tmp_path / f"x.{kind}", rows)).changed(block_rows=64)
     for _ in range(2):
         blocks = list(source.blocks())
         assert max(map(len, blocks)) <= 64
@@ -117,7 +117,7 @@ def test_some_rows_and_sums_of_all_rows(tmp_path, rows, missing):
     if missing == "drop":
         rows[5, 0] = np.nan
     paths = [write(tmp_path / "x.parquet", rows[:400]), write(tmp_path / "x.csv", rows[400:])]
-    source = open_rows(paths, missing=missing, block_rows=64)
+    source = open_rows(paths, missing=missing).changed(block_rows=64)
     whole = source.read_all()
     places = np.array([0, 5, 63, 64, 398, 399, 998])
     np.testing.assert_array_equal(source.take(places), whole[places])

@@ -61,7 +61,7 @@ def columns(*keys):
     ],
 )
 def test_numbers_take_the_column_at_that_place(tmp_path, kind, chosen, keys, names):
-    source = open_rows(made(tmp_path, ["x", "y", "x", "z"], kind), chosen, block_rows=2)
+    source = open_rows(made(tmp_path, ["x", "y", "x", "z"], kind), chosen).changed(block_rows=2)
     np.testing.assert_array_equal(source.read_all(), columns(*keys))
     assert source.feature_names == tuple(names)
 
