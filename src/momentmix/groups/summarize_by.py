@@ -159,7 +159,9 @@ class GroupedTable:
         rows.n_dropped = 0
         for table, source in enumerate(rows.sources):
             for key, totals in self._sums(table, empty):
-                place = json.dumps([names, [None if x is None else str(x) for x in key]])
+                place = json.dumps(
+                    [source.mark, names, [None if x is None else str(x) for x in key]]
+                )
                 totals = replace(totals, names=empty._state.closed.names)
                 digest = shard_digest(f"{place} {contents_of(totals)}")
                 if digest in ids:

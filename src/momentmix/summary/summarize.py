@@ -166,7 +166,7 @@ def summarize_parts(rows: TableRows, new_shard: NewShard) -> MomentSummary:
                 part.update(rows.summand(block.features))
             n_dropped += block.n_read - len(block.features)
         try:
-            total = total + named_by_contents(part)
+            total = total + named_by_contents(part, source.mark)
         except ShardError as error:
             raise InputError(counted_twice(source.name)) from error
     rows.n_dropped = n_dropped

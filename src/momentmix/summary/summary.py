@@ -526,10 +526,10 @@ def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
     return summary._derived(algebra.read_about(summary._totals(), schema))
 
 
-def named_by_contents(summary: MomentSummary) -> MomentSummary:
-    """Return the same sums, with an id of their shard that follows from them."""
+def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
+    """Return the same sums, with an id of their shard that follows from them and a mark."""
     totals = summary._totals()
     if len(totals.shards) != 1:
         return summary
-    digest = shard_digest(algebra.contents_of(totals))
+    digest = shard_digest(algebra.contents_of(totals) + mark)
     return summary._derived(adding.renamed(totals, digest))

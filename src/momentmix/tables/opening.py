@@ -45,7 +45,6 @@ _READERS: dict[str, Any] = {
 }
 _KNOWN = f"{', '.join(_READERS)}; the last four also with .gz"
 _READERS |= {f"{suffix}.gz": _READERS[suffix] for suffix in (".csv", ".tsv", ".jsonl", ".ndjson")}
-_HEAD = 1 << 16  # bytes of a file that are compared before all of it is
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
@@ -211,10 +210,9 @@ def open_sources(
 
 def _check_different(sources: Sequence[FileSource]) -> None:
     """Raise where one file is a copy of another, whose rows would count twice."""
-    alike = dict[tuple[int, bytes], list[FileSource]]()
+    alike = dict[str, list[FileSource]]()
     for source in sources if len(sources) > 1 else ():
-        with source.path.open("rb") as file:
-            others = alike.setdefault((os.path.getsize(source.path), file.read(_HEAD)), [])
+        others = alike.setdefault(source.mark, [])
         if any(filecmp.cmp(source.path, other.path, shallow=False) for other in others):
             raise InputError(counted_twice(source.name))
         others.append(source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -12,11 +13,13 @@ from pathlib import Path
 from typing import Any
 
 from momentmix.errors import InputError, printable
+from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
 _BATCH_BYTES = 1 << 24  # of numbers, however many columns
+_END = 1 << 16  # bytes
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
@@ -33,6 +36,7 @@ class Source(ABC):
     n_rows: int | None = None  # None: not known before all rows have been read
     in_memory: bool = False
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
+    mark: str = ""  # of a file: what tells it from others that have the same sums
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
 
     @abstractmethod
@@ -77,6 +81,14 @@ class FileSource(Source):
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self._given = Path(path), str(path), path
         self._opened = self._stamp()
+
+    @lazy_property
+    def mark(self) -> str:  # type: ignore[override]
+        """Digest of the size and the ends of the file, not of its name: a copy is the same file."""
+        size = self.path.stat().st_size
+        with self.path.open("rb") as file:
+            head, _ = file.read(_END), file.seek(max(0, size - _END))
+            return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
 
     def _stamp(self) -> tuple[int, int]:
         status = self.path.stat()

@@ -28,8 +28,6 @@ def files_that_agree_in_samples(folder, n_rows=200_000):
     np.save(folder / "one.npy", values)
     values[n_rows // 30, 1] = 1e-3
     np.save(folder / "two.npy", values)
-    one, two = (open_rows(folder / name).sources[0].mark for name in ("one.npy", "two.npy"))
-    assert one == two  # or else this test tests nothing
     return [folder / "one.npy", folder / "two.npy"]
 
 

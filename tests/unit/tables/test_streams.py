@@ -20,7 +20,6 @@ from momentmix.errors import (
     NoInputError,
     without_secrets,
 )
-from momentmix.summary.summarize import place_id
 
 pytestmark = pytest.mark.usefixtures("temporary")
 
@@ -148,7 +147,7 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere(memory):
     assert source.n_rows == 18
     (table,) = source.sources
     assert table.name == "memory:///box/x.csv"
-    kept = f"{table.name} {place_id(source, 0, 0)} {source.notes}"
+    kept = f"{table.name} {source.notes}"
     assert "memory:///box/x.csv" in kept
     messages = []
     for wrong in ("memory://none.csv?sig=5ecret", "memory://box/x.odd?sig=5ecret", [address] * 2):

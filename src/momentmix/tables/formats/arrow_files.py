@@ -93,7 +93,8 @@ class ParquetFile(FileSource, ArrowSource):
                 if batch.schema.names == names:
                     yield batch
                 else:  # pyarrow gives all columns of a name
-                    same = {x: [k for k, y in enumerate(batch.schema.names) if x == y] for x in once}
+                    pairs = list(enumerate(batch.schema.names))
+                    same = {name: [k for k, other in pairs if other == name] for name in once}
                     yield batch.select([same[every[i]][every[:i].count(every[i])] for i in columns])
 
 
@@ -184,7 +185,7 @@ def open_query(data: Any) -> ArrowSource:
             batches = RecordBatchReader.from_stream(data.to_reader() if kind == "Scanner" else data)
             schema = batches.schema
         # In the stream format each batch may have its own dictionaries.
-        with ipc.new_stream(os.fspath(copy), schema) as writer:
+        with copy as path, ipc.new_stream(path, schema) as writer:
             for batch in batches:
                 writer.write_batch(checked(batch))
                 n_rows += batch.num_rows

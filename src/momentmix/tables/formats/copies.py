@@ -27,12 +27,22 @@ _AT_ONCE = 1 << 20  # bytes
 
 
 class LocalCopy(os.PathLike[str]):
-    """A temporary file with the name of its original, removed with the last reference to this."""
+    """A temporary file with the name of its original, removed with the last reference to this.
+
+    ``with copy as path`` removes it at an error.
+    """
 
     def __init__(self, name: str, suffix: str) -> None:
         folder = tempfile.mkdtemp(prefix="momentmix-")
         self._name, self._path = name, os.path.join(folder, f"rows{suffix}")
-        weakref.finalize(self, _remove, folder, os.getpid())
+        self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+
+    def __enter__(self) -> str:
+        return self._path
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:  # whose traceback would keep the file
+            self._remove()
 
     def __fspath__(self) -> str:
         return self._path
@@ -49,7 +59,7 @@ def _remove(folder: str, owner: int) -> None:
 def copied_stream(stream: Any) -> LocalCopy:
     """A copy of a binary stream of CSV."""
     copy = LocalCopy("standard input", ".csv")
-    with open(copy, "wb") as file:
+    with copy as path, open(path, "wb") as file:
         while data := stream.read(_AT_ONCE):
             if not isinstance(data, bytes | bytearray):
                 raise InputTypeError(
@@ -84,7 +94,8 @@ def remote_files(
         for file in sorted(files):
             name = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
             copies.append(LocalCopy(name, suffix_of(file.partition("?")[0])))
-            system.get_file(file, os.fspath(copies[-1]))
+            with copies[-1] as target:
+                system.get_file(file, target)
         return copies
 
 
