@@ -187,6 +187,8 @@ def open_sources(
 ) -> list[Source]:
     """The sources of anything that holds a table, one for each file; `expected` are its names."""
     dialect = reading.dialect  # checked for rows in memory, too
+    if isinstance(data, Source):
+        return [data]
     if isinstance(data, list) and data and all(isinstance(x, Source) for x in data):
         return data
     if names := path_list(data):

@@ -108,7 +108,7 @@ def python_number(field, dialect):
     text = field.strip()
     if text in dialect.nulls:
         return math.nan
-    if "_" in text or (dialect.decimal != "." and "." in text):
+    if "_" in text or not text.isascii() or (dialect.decimal != "." and "." in text):
         return None
     try:
         return float(text.replace(dialect.decimal, "."))

@@ -198,7 +198,7 @@ def open_query(data: Any) -> ArrowSource:
             "fails; if its file, table or connection is gone, make all of it again."
         ) from None
     source = ArrowFile(copy)
-    source.n_rows = n_rows
+    source.n_rows, source.mark = n_rows, ""  # equal rows may come in other batches
     return source
 
 

@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -67,7 +68,7 @@ class CsvFile(FileSource):
         self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._header, self._repeated = "", b""  # text of the header, as it is and to be found again
-        line, text = next(self._blocks(), (1, b""))
+        text = next(self._pieces(), b"")
         if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in text[:1024]:
             raise InputError(
                 f"{self.name} is binary or UTF-16, not CSV in UTF-8. Give a file of another format "
@@ -75,7 +76,7 @@ class CsvFile(FileSource):
             )
         head, most = list[Record](), _LOOKED_AT
         with suppress(csv.Error):  # the line is refused when it is read
-            for record in self._records((line, text)):
+            for record in chain.from_iterable(map(self._records, self._blocks())):
                 head.append(record)
                 most = min(_LOOKED_AT, max(1, _MOST_FIELDS // len(head[0].fields)))
                 if len(head) > most:
@@ -230,7 +231,7 @@ class CsvFile(FileSource):
         read = dict(asked)
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         table = arrow_csv.read_csv(
-            pyarrow.BufferReader(block),
+            pyarrow.BufferReader(b"\n" * block.startswith(_MARK) + block),  # skipped at first
             arrow_csv.ReadOptions(
                 column_names=[str(i) for i in range(self.n_columns)],
                 use_threads=False,
