@@ -277,8 +277,8 @@ def _contents(rows: TableRows, number: int, *asked: Any) -> list[Content]:
 
 def _joined_contents(parts: list[list[Content]]) -> list[Content]:
     for part in parts[1:]:
-        for column, more in zip(parts[0], part, strict=True):
-            column.merge(more)
+        for i, (column, more) in enumerate(zip(parts[0], part, strict=True)):
+            column.merge(more, f"column {i}")
     return parts[0]
 
 

@@ -7,7 +7,7 @@ decided here: each `Column` holds it (``has_missing``, ``drops``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -172,43 +172,40 @@ class Content:
 
     def __init__(self, kind: Kind, family: Any = None) -> None:
         self.kind, self._has_levels = kind, _has_levels(family)
-        self.labels: dict[Any, None] = {}
-        self.numbers = np.empty(0)  # all different ones of a column with levels; else some
+        self.levels: dict[Any, None] = {}  # all values, where it is text or has levels
+        self.numbers = np.empty(0)  # the first ones
         self.has_missing, self.has_cells, self.n_rows = False, False, 0
-
-    @property
-    def is_text(self) -> bool:
-        """Whether cells are labels, not numbers."""
-        return bool(self.labels) or self.kind.kind == "text"
 
     def add(self, cells: Any, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
         if is_labeled(cells):
-            codes, labels = codes_of(cells)
+            codes, levels = codes_of(cells)
             missing = codes < 0
-            self.labels |= dict.fromkeys(labels)
-            if len(self.labels) > MOST_LEVELS:
-                raise _too_many(label, "more than", MOST_LEVELS)
         else:
-            numbers = numbers_of(cells)
+            numbers, levels = numbers_of(cells), ()
             missing = numbers != numbers
             observed = numbers[~missing] if missing.any() else numbers
-            if not self._has_levels:
+            if self._has_levels:
+                levels = tuple(np.unique(observed).tolist())
+            else:
                 self.numbers = np.append(self.numbers, observed[: LOOKED_AT - len(self.numbers)])
-            elif len(self.numbers) <= MOST_LEVELS:
-                self.numbers = np.union1d(self.numbers, observed)
+        self._add_levels(levels, label)
         self.n_rows += len(missing)
-        self.has_missing = self.has_missing or bool(missing.any())
-        self.has_cells = self.has_cells or not missing.all()
+        self.has_missing |= bool(missing.any())
+        self.has_cells |= not missing.all()
 
-    def merge(self, other: Content) -> None:
+    def _add_levels(self, levels: Iterable[Any], label: str) -> None:
+        self.levels |= dict.fromkeys(levels)
+        if len(self.levels) > MOST_LEVELS:
+            raise _too_many(label, "more than", MOST_LEVELS)
+
+    def merge(self, other: Content, label: str) -> None:
         """Add the contents of other rows."""
-        self.labels |= other.labels
+        self._add_levels(other.levels, label)
         self.n_rows += other.n_rows
-        self.has_missing = self.has_missing or other.has_missing
-        self.has_cells = self.has_cells or other.has_cells
-        numbers = np.append(self.numbers, other.numbers)
-        self.numbers = np.unique(numbers) if self._has_levels else numbers[:LOOKED_AT]
+        self.has_missing |= other.has_missing
+        self.has_cells |= other.has_cells
+        self.numbers = np.append(self.numbers, other.numbers)[:LOOKED_AT]
 
 
 def contents_of(rows: TableRows, families: Mapping[int, Any]) -> list[Content]:
@@ -249,12 +246,11 @@ def _has_levels(family: object) -> bool:
 
 def _levels(family: str, content: Content, label: str) -> tuple[Level, ...]:
     """All levels of a column, of its type or as they occur."""
-    has_two, values = named(family).n_levels == 2, list[Any](content.labels)
-    if not content.is_text:
-        is_bool = content.kind.kind == "bool"
-        values = [False, True] if is_bool else content.numbers.tolist()
-        if set(values) <= {0, 1} and has_two:
-            return (False, True) if is_bool else (0, 1)
+    has_two, values = named(family).n_levels == 2, list[Any](content.levels)
+    if content.kind.kind == "bool":
+        values = [False, True]
+    if set(values) <= {0, 1} and has_two:
+        return (False, True) if content.kind.kind == "bool" else (0, 1)
     levels = _checked_levels(values, label, len(values))
     if content.kind.order != "ordered":
         levels = tuple(sorted(levels))
@@ -300,7 +296,7 @@ def _with_gaps(column: Column, content: Content) -> Column:
     if not content.has_missing or column.has_missing:
         return column
     numbers, center = content.numbers, 0.0
-    if column.model.joins and not content.is_text and len(numbers):
+    if column.model.joins and len(numbers):
         are_counts = numbers.min() in (0, 1) and (numbers == np.floor(numbers)).all()
         # A short number near the mean; counts, perhaps, have none.
         center = 0.0 if are_counts else short_mean(column.transformed(numbers))

@@ -6,7 +6,7 @@ import filecmp
 import glob
 import os
 import stat
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -28,7 +28,7 @@ from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.formats.npy_file import NpyFile
 from momentmix.tables.formats.pandas_files import read_excel, read_json_lines
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import FileSource, Source, counted_twice
+from momentmix.tables.source import Source, counted_twice, file_mark
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
@@ -193,11 +193,9 @@ def open_sources(
         return data
     if names := path_list(data):
         files = [file for name in names for file in _files(name)]
-        repeated = [str(file) for file, n in Counter(files).items() if n > 1]
-        if repeated:
-            raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
         sources = [open_file(file, dialect) for file in files]
-        _check_different([x for x in sources if isinstance(x, FileSource)])
+        if len(files) > 1:
+            _check_different(files)
         return sources
     if arrow_files.is_query(data):  # whose columns may be attributes
         return [arrow_files.open_query(data)]
@@ -210,14 +208,14 @@ def open_sources(
     return [MemoryTable(data, expected=expected)]
 
 
-def _check_different(sources: Sequence[FileSource]) -> None:
+def _check_different(files: Sequence[os.PathLike[str]]) -> None:
     """Raise where one file is a copy of another, whose rows would count twice."""
-    alike = dict[str, list[FileSource]]()
-    for source in sources if len(sources) > 1 else ():
-        others = alike.setdefault(source.mark, [])
-        if any(filecmp.cmp(source.path, other.path, shallow=False) for other in others):
-            raise InputError(counted_twice(source.name))
-        others.append(source)
+    alike = defaultdict[str, list[os.PathLike[str]]](list)
+    for file in files:
+        others = alike[file_mark(file)]
+        if any(filecmp.cmp(file, other, shallow=False) for other in others):
+            raise InputError(counted_twice(str(file)))
+        others.append(file)
 
 
 def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:

@@ -84,11 +84,8 @@ class FileSource(Source):
 
     @lazy_property
     def mark(self) -> str:  # type: ignore[override]
-        """Digest of the size and the ends of the file, not of its name: a copy is the same file."""
-        size = self.path.stat().st_size
-        with self.path.open("rb") as file:
-            head, _ = file.read(_END), file.seek(max(0, size - _END))
-            return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
+        """Digest of what the file holds."""
+        return file_mark(self.path)
 
     def _stamp(self) -> tuple[int, int]:
         status = self.path.stat()
@@ -118,6 +115,14 @@ class FileSource(Source):
 
     def _n_bytes(self) -> float:
         return self.path.stat().st_size
+
+
+def file_mark(path: str | os.PathLike[str]) -> str:
+    """Digest of the size and the ends of a file, not of its name: a copy is the same file."""
+    with open(path, "rb") as file:
+        head, size = file.read(_END), file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _END))
+        return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
 
 
 def batch_rows(n_columns: int) -> int:

@@ -161,6 +161,7 @@ class CsvFile(FileSource):
         for piece in self._pieces():
             text, skipped = rest + piece[skipped:], max(0, skipped - len(piece))
             end = end_of_rows(text, quote_places(text))
+            end *= not text[:end].isspace()  # blank lines belong to the row after them
             if end:
                 yield line, text[:end]
                 line += n_line_ends(text[:end])
