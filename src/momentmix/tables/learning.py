@@ -331,12 +331,10 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
     if isinstance(data, TableRows):
         rows = data.changed(missing="model") if data.missing == "error" else data
     else:
-        sources, reading = open_sources(data, READ_ALL, names), READ_ALL
+        sources = open_sources(data, READ_ALL, names)
         first = sources[0]
-        if first.in_memory:  # whose other columns may hold anything
-            places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
-            reading = Reading(columns=places)
-        rows = reading.open(sources, "model", names)
+        places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
+        rows = Reading(columns=places).open(sources, "model")
         warn_of_header(sources, names)
     rows = rows_with(schema, rows, owner)
     if unseen == "missing" and rows.sources[0].in_memory:

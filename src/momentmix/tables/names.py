@@ -144,6 +144,9 @@ def names_for(
     """Names by which a mixture takes the columns of rows; None, with a warning, by position."""
     if feature_names is not None or names is None:
         return feature_names
+    numbers = tuple(map(str, range(len(names))))
+    if {*numbers} == {*names}:  # as of an array that became a frame
+        return numbers
     warn_caller(
         "the rows have feature names, the mixture has none: columns are taken by position. Fit to "
         "named rows, or use mixture.with_feature_names([...]).",

@@ -53,15 +53,11 @@ _BY_HAND = (
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Dialect):
     """Keywords of `open_rows` for reading tables, which `fit` and `summarize` have too."""
 
     columns: Sequence[str | int] | None = None
     exclude: Sequence[str | int] | None = None
-    na_values: Sequence[str] | None = None
-    delimiter: str | None = None
-    decimal: str = "."
-    header: bool | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Reading:
@@ -73,17 +69,6 @@ class Reading:
                 text = f"keywords for reading tables are {', '.join(known)}.{hint}"
                 raise TypeError(f"unexpected keyword argument {name!r}; {text}")
         return cls(**options)
-
-    @property
-    def dialect(self) -> Dialect:
-        """The characters of text files."""
-        nulls = [self.na_values] if isinstance(self.na_values, str) else self.na_values
-        if not all(isinstance(text, str) for text in nulls or ()):
-            raise InputTypeError(
-                f"na_values must be strings, as they are in the file; got {list(nulls or ())}."
-            )
-        nulls = None if nulls is None else tuple(nulls)
-        return Dialect(self.delimiter, self.decimal, nulls, self.header)
 
     def open(
         self,
@@ -114,7 +99,8 @@ class Reading:
 
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
-        self._refuse(list(vars(self)), f"is for tables; {what}. Leave it out.")
+        names = [field.name for field in fields(self)]
+        self._refuse(names, f"is for tables; {what}. Leave it out.")
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
@@ -178,7 +164,7 @@ def open_rows(
     >>> [block.tolist() for block in source.blocks()]
     [[[1.0], [3.0], [5.0]]]
     """
-    reading = Reading(columns, exclude, na_values, delimiter, decimal, header)
+    reading = Reading(delimiter, decimal, na_values, header, columns, exclude)
     return reading.open(source, missing)
 
 
@@ -186,21 +172,20 @@ def open_sources(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
     """The sources of anything that holds a table, one for each file; `expected` are its names."""
-    dialect = reading.dialect  # checked for rows in memory, too
     if isinstance(data, Source):
         return [data]
     if isinstance(data, list) and data and all(isinstance(x, Source) for x in data):
         return data
     if names := path_list(data):
         files = [file for name in names for file in _files(name)]
-        sources = [open_file(file, dialect) for file in files]
+        sources = [open_file(file, reading) for file in files]
         if len(files) > 1:
             _check_different(files)
         return sources
     if arrow_files.is_query(data):  # whose columns may be attributes
         return [arrow_files.open_query(data)]
     if _is_stream(data):
-        return [open_file(copies.copied_stream(data), dialect)]
+        return [open_file(copies.copied_stream(data), reading)]
     if hasattr(data, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."

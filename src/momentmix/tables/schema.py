@@ -203,19 +203,16 @@ class Schema:
             Where a value is outside the range of its family, a level was never seen, or a cell is
             missing in a column that has no ``seen``.
         """
-        features, left_out = self.encode_for_prediction(rows)
-        if left_out is not None:
-            raise encoding.missing_cell(left_out, encoding.place_of(self.columns))
-        return features
-
-    def encode_for_prediction(self, rows: Any) -> encoding.Encoded:
-        """Rows as features, and which cells are to be left out of the density."""
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         ((_, batch),) = table.batches(places)
-        return encoding.encode(self.columns, batch, encoding.place_of(self.columns))
+        where = encoding.place_of(self.columns)
+        features, left_out = encoding.encode(self.columns, batch, where)
+        if left_out is not None:
+            raise encoding.missing_cell(left_out, where)
+        return features
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str

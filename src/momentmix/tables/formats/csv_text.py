@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.errors import InputError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
@@ -51,10 +51,15 @@ class Dialect:
 
     delimiter: str | None = None
     decimal: str = "."
-    na_values: tuple[str, ...] | None = None
+    na_values: Sequence[str] | None = None
     header: bool | None = None
 
     def __post_init__(self) -> None:
+        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
+        if not all(isinstance(text, str) for text in texts or ()):
+            raise InputTypeError(
+                f"na_values must be strings, as they are in the file; got {self.na_values!r}."
+            )
         if self.header not in (None, True, False):
             raise InputError(f"header must be True, False or None; got {self.header!r}.")
         for name, value in (("delimiter", self.delimiter or ","), ("decimal", self.decimal)):
@@ -76,7 +81,8 @@ class Dialect:
         """Texts that mean a missing cell."""
         if self.na_values is None:
             return NULLS
-        return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
+        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
+        return tuple(dict.fromkeys(("", *(text.strip() for text in texts))))
 
     @lazy_property
     def _pattern(self) -> str:

@@ -90,7 +90,12 @@ class MemoryTable(Source):
             else:
                 import pyarrow
 
-                self._columns = pyarrow.table(plain_polars(data)).columns
+                columns = pyarrow.table(plain_polars(data)).columns
+                types = map(str, getattr(data, "dtypes", [""] * len(columns)))
+                self._columns = [
+                    x.dictionary_encode() if kind.startswith("Categorical") else x
+                    for x, kind in zip(columns, types, strict=True)
+                ]
         else:
             self._columns = _columns_of_array(data)
         self._is_named = name is not None
