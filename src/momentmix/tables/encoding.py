@@ -174,15 +174,16 @@ def warn_of_unknown(columns: Sequence[Column], batch: Sequence[Any]) -> None:
             continue
         codes, is_text = level_codes(column.levels, cells), isinstance(column.levels[0], str)
         n, differ = int((codes == _UNKNOWN).sum()), is_labeled(cells) != is_text
-        if (codes >= 0).any() or n < (1 if differ else 2):  # one row may well hold another level
-            continue
-        kinds = f" (the levels are {'text' if is_text else 'numbers'}, the cells are not)" * differ
-        warn_caller(
-            f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
-            f"that {option(unseen='missing')} leaves the whole column out. Convert the cells to "
-            "the levels of the column, or set them to missing.",
-            FitWarning,
-        )
+        if n > (not differ) and not (codes >= 0).any():  # one row may well hold another level
+            kinds = (
+                f" (the levels are {'text' if is_text else 'numbers'}, the cells are not)" * differ
+            )
+            warn_caller(
+                f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}:"
+                f" {option(unseen='missing')} leaves the whole column out. Convert the cells to "
+                "the levels of the column, or set them to missing.",
+                FitWarning,
+            )
 
 
 def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:

@@ -149,8 +149,9 @@ def open_rows(
     header : bool, optional
         For CSV and Excel: whether the first line holds the names of the columns. By default it does
         if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
-        columns, where they alone are quoted, where they are years above numbers that are none, and
-        where they are whole above columns of fractions; ``notes`` of the rows says so.
+        columns and no other row is like them, where they alone are quoted, where they are years
+        above numbers that are none, and where they are whole above columns of fractions; ``notes``
+        of the rows says so.
 
     Returns
     -------

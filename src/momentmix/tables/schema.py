@@ -355,29 +355,28 @@ def _joined(a: Column, b: Column, label: str) -> Column:
         )
     name = a.name or b.name
     key = int(label.split()[1]) if name is None else name
-    both = [*dict.fromkeys(a.levels + b.levels)]
     for expected, left, right, wanted in (
-        ("one family", a.family, b.family, a.family_name),
-        ("one transform", a.transform, b.transform, a.transform or b.transform),
-        ("the same levels, in one order", a.levels, b.levels, both),
+        ("one family", a.family_name, b.family_name, a.family_name),
+        (
+            "the same levels, in one order",
+            a.levels,
+            b.levels,
+            [*dict.fromkeys(a.levels + b.levels)],
+        ),
     ):
         if left != right:
-            given = [
-                x or "as it is" if isinstance(x, str) else f"of {', '.join(map(ascii, x))}"
-                for x in (left, right)
-            ]
             raise InputError(
-                f"a column must have {expected}; {label} is {given[0]} in one table and {given[1]} "
-                f"in the other. Pass the same for both: {option(families={key: wanted})}."
+                f"a column must have {expected}; {label} is {_listed(left)} in one table and "
+                f"{_listed(right)} in the other. Pass the same for both: "
+                f"{option(families={key: wanted})}."
             )
-    levels: tuple[Any, ...] = a.levels
-    if any(type(level) is int for level in (*a.levels, *b.levels)):
-        levels = tuple(map(int, a.levels))  # where one column has integers and the other bools
+    # Where one column has integers and the other bools, these are integers.
+    are_bools = all(isinstance(level, bool | str) for level in a.levels + b.levels)
+    levels = a.levels if are_bools else tuple(map(int, a.levels))
     centers = [column.center for column in (a, b) if column.has_missing]
-    return replace(
-        a,
-        name=name,
-        levels=levels,
-        has_missing=bool(centers),
-        center=min(centers, key=lambda c: (abs(c), c), default=0.0),
-    )
+    center = min(centers, key=lambda c: (abs(c), c), default=0.0)
+    return replace(a, name=name, levels=levels, has_missing=bool(centers), center=center)
+
+
+def _listed(family: str | tuple[Any, ...]) -> str:
+    return family if isinstance(family, str) else f"of {', '.join(map(ascii, family))}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
-from functools import reduce
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -231,8 +230,6 @@ class TableRows(Rows):
         """
         self._check_numeric()
         blocks = self._encoded(table, others, unseen)
-        if unseen is None and not others:
-            blocks = _joined(blocks, self.block_rows)
         return blocks if self.sources[table].in_memory else read_ahead(blocks)
 
     def _encoded(
@@ -290,18 +287,19 @@ class TableRows(Rows):
         """All rows as one array, and which were kept; None if they take more than so many bytes."""
         if 8 * (self.expected_rows or 0) * self.n_features > n_bytes:
             return None
-        if self.sources[0].in_memory:
+        size = self.block_rows
+        if self.sources[0].in_memory:  # in one block, which takes no further copy
             self.block_rows = max(1, self.sources[0].n_rows or 0)
-        blocks, rest = list[RowBlock](), n_bytes
+        features, kept = [np.empty((0, self.n_features))], [np.empty(0, dtype=bool)]
         for block in self.all_blocks():
-            blocks.append(block)
-            rest -= block.features.nbytes
-            if rest < 0:
+            features.append(block.features)
+            kept.append(np.ones(block.n_read, bool) if block.kept is None else block.kept)
+            n_bytes -= block.features.nbytes
+            if n_bytes < 0:
                 return None
-        if not blocks:
-            return np.empty((0, self.n_features)), None
-        whole = _as_one(blocks)
-        return whole.features, whole.kept
+        self.block_rows = size
+        whole = features[1] if len(features) == 2 else np.concatenate(features)
+        return whole, np.concatenate(kept) if self.n_dropped else None
 
     def __repr__(self) -> str:
         rows = "unknown" if self.expected_rows is None else f"{self.expected_rows:,}"
@@ -317,31 +315,3 @@ def _kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
         return common_kind(sources, columns)
     except InputError as error:
         return Kind("varied", str(error))
-
-
-def _joined(blocks: Generator[RowBlock], most: int) -> Generator[RowBlock]:
-    """Blocks of about `most` rows from smaller ones."""
-    pieces, size = list[RowBlock](), 0
-    for block in blocks:
-        if pieces and size + block.n_read > most:
-            yield _as_one(pieces)
-            pieces, size = [], 0
-        pieces.append(block)
-        size += block.n_read
-    if pieces:
-        yield _as_one(pieces)
-
-
-def _as_one(pieces: Sequence[RowBlock]) -> RowBlock:
-    """Consecutive blocks of rows to be fitted as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-    kept = [np.ones(p.n_read, dtype=bool) if p.kept is None else p.kept for p in pieces]
-    dropped = [piece.dropped for piece in pieces if piece.dropped is not None]
-    return RowBlock(
-        pieces[0].first_row,
-        sum(piece.n_read for piece in pieces),
-        np.concatenate([piece.features for piece in pieces]),
-        kept=None if all(piece.kept is None for piece in pieces) else np.concatenate(kept),
-        dropped=reduce(Spread.merged, dropped) if dropped else None,
-    )

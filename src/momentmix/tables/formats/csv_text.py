@@ -3,7 +3,7 @@
 The first line names the columns where any of its fields is text. Numbers are names where
 
 - they alone are in quotes,
-- they count 0, 1, … or 1, 2, … over two or more columns,
+- they count 0, 1, … or 1, 2, … over two or more columns, and no other row is like them,
 - they are different years, 1900 to 2100, above rows that are no years,
 - they are different whole numbers above columns of fractions.
 
