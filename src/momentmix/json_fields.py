@@ -104,7 +104,7 @@ def _is_double(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= float_info.max
 
 
-text = _checked(lambda x: isinstance(x, str), "be a string")
+text: Decoder = _checked(lambda x: isinstance(x, str), "be a string")
 texts = _checked(lambda x: isinstance(x, list) and _are_texts(x), "be a list of strings")
 text_map = _checked(
     lambda x: isinstance(x, dict) and _are_texts(x.values()), "hold strings in an object"

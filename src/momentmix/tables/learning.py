@@ -38,6 +38,7 @@ from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, escaped_names, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, open_sources, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.source import check_different
 from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
 from momentmix.wording import option
 
@@ -79,9 +80,11 @@ def schema_from(
 
 
 def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
-    """Rows of a table anywhere; options that do not fit it are an error."""
+    """Rows of a table anywhere; options that do not fit it, and copies of files, are errors."""
     reading.check_for(data)
-    return data if isinstance(data, TableRows) else reading.open(data, missing)
+    rows = data if isinstance(data, TableRows) else reading.open(data, missing)
+    check_different(rows.sources)
+    return rows
 
 
 def learn(
@@ -132,7 +135,7 @@ def learn(
                 f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
                 "it out; or pass families=schema (--schema), the schema of a table that has some."
             )
-        column = _column(names and names[i], asked.get(i, Column.family), content, label)
+        column = _column(None if names is None else names[i], asked.get(i, Column.family), content, label)
         columns.append(_with_gaps(column, content) if keeps_gaps(rows.missing) else column)
     schema = Schema(tuple(columns))
     return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema, notes)

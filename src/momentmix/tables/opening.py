@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import filecmp
 import glob
 import os
 import stat
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -28,7 +26,7 @@ from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.formats.npy_file import NpyFile
 from momentmix.tables.formats.pandas_files import read_excel, read_json_lines
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import Source, counted_twice, file_mark
+from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
@@ -178,11 +176,7 @@ def open_sources(
     if isinstance(data, list) and data and all(isinstance(x, Source) for x in data):
         return data
     if names := path_list(data):
-        files = [file for name in names for file in _files(name)]
-        sources = [open_file(file, reading) for file in files]
-        if len(files) > 1:
-            _check_different(files)
-        return sources
+        return [open_file(file, reading) for name in names for file in _files(name)]
     if arrow_files.is_query(data):  # whose columns may be attributes
         return [arrow_files.open_query(data)]
     if _is_stream(data):
@@ -192,16 +186,6 @@ def open_sources(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
         )
     return [MemoryTable(data, expected=expected)]
-
-
-def _check_different(files: Sequence[os.PathLike[str]]) -> None:
-    """Raise where one file is a copy of another, whose rows would count twice."""
-    alike = defaultdict[str, list[os.PathLike[str]]](list)
-    for file in files:
-        others = alike[file_mark(file)]
-        if any(filecmp.cmp(file, other, shallow=False) for other in others):
-            raise InputError(counted_twice(str(file)))
-        others.append(file)
 
 
 def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import math
 import os
 import re
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -84,8 +86,11 @@ class FileSource(Source):
 
     @lazy_property
     def mark(self) -> str:  # type: ignore[override]
-        """Digest of what the file holds."""
-        return file_mark(self.path)
+        """Digest of the size and the ends of the file, not of its name: a copy is the same file."""
+        with self.path.open("rb") as file:
+            head, size = file.read(_END), file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _END))
+            return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
 
     def _stamp(self) -> tuple[int, int]:
         status = self.path.stat()
@@ -117,12 +122,15 @@ class FileSource(Source):
         return self.path.stat().st_size
 
 
-def file_mark(path: str | os.PathLike[str]) -> str:
-    """Digest of the size and the ends of a file, not of its name: a copy is the same file."""
-    with open(path, "rb") as file:
-        head, size = file.read(_END), file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - _END))
-        return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
+def check_different(sources: Sequence[Source]) -> None:
+    """Raise where one file is a copy of another, whose rows would count twice."""
+    alike = defaultdict[str, list[Path]](list)
+    files = [source for source in sources if isinstance(source, FileSource)]
+    for source in files if len(files) > 1 else ():
+        others = alike[source.mark]
+        if any(filecmp.cmp(source.path, other, shallow=False) for other in others):
+            raise InputError(counted_twice(source.name))
+        others.append(source.path)
 
 
 def batch_rows(n_columns: int) -> int:

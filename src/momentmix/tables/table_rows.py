@@ -259,13 +259,18 @@ class TableRows(Rows):
         if unseen == "missing" and left_out is not None and not (first or source.in_memory):
             warn_of_unknown(schema.columns, batch)
         if drops:
-            lost = np.zeros(size, dtype=bool) if left_out is None else left_out.any(axis=1)
+            missing = np.zeros((size, 1), dtype=bool) if left_out is None else left_out.copy()
+            for j, column in enumerate(schema.columns if left_out is not None else ()):
+                if column.levels:  # a level that was never seen is no reason to drop the row
+                    missing[:, j] &= missing_cells(batch[j])
+            lost = missing.any(axis=1)
             for seen in filter(None, map(schema.seen_of, range(schema.n_columns))):
                 lost |= features[:, seen] == 0
             if lost.any():
-                cells = None if left_out is None else left_out[lost][:, schema.column_of]
-                rest = features[lost] if cells is None else np.where(cells, np.nan, features[lost])
-                return RowBlock(first, size, features[~lost], None, ~lost, Spread.of(rest))
+                gaps = missing[lost][:, schema.column_of] if left_out is not None else False
+                dropped = Spread.of(np.where(gaps, np.nan, features[lost]))
+                left_out = None if left_out is None else left_out[~lost]
+                return RowBlock(first, size, features[~lost], left_out, ~lost, dropped)
         elif left_out is not None and (self.missing == "error" or unseen is None):
             if self.encoding is None and self.missing != "error":
                 features[left_out] = np.nan

@@ -75,7 +75,7 @@ def test_plain_numbers_by_name_and_by_place(tmp_path):
 def test_what_does_not_match_is_said(frame, tmp_path):
     path = tmp_path / "rows.csv"
     frame.drop(columns="plan").to_csv(path, index=False)
-    with pytest.raises(mm.InputError, match="has no column 'plan'"):
+    with pytest.raises(mm.InputError, match="'plan' is missing"):
         LAW.predict(path)
     with pytest.raises(mm.InputError, match="features of the mixture, in any order; 'plan' is mis"):
         LAW.predict(open_rows(path, exclude=["note"]))

@@ -185,7 +185,6 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
         ("nowhere.csv", NoInputError, "does not exist"),
         ("*.parquet", NoInputError, "no file matches"),
         ("x.docx", InputError, "momentmix reads .npy"),
-        (["a.npy", "a.npy"], InputError, "same rows as an input before"),
         (
             "https://x.org/a.csv",
             NoInputError,

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -267,12 +267,11 @@ class CsvFile(FileSource):
 
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
-        with suppress(csv.Error):
-            for block in self._blocks():
-                for record in self._records(block):
-                    if row == 0:
-                        return f"line {record.line}"
-                    row -= 1
+        for block in self._blocks():
+            cells, *_ = self._parsed(block, [(0, "text")]) or [()]
+            if row < len(cells):
+                return f"line {next(islice(self._records(block), row, None)).line}"
+            row -= len(cells)
         return f"row {row}"
 
     def _error(self, block: Block, asked: Asked, reason: str = "") -> InputError:
