@@ -85,7 +85,7 @@ class FileSource(Source):
         self._opened = self._stamp()
 
     @lazy_property
-    def mark(self) -> str:  # type: ignore[override]
+    def mark(self) -> str:
         """Digest of the size and the ends of the file, not of its name: a copy is the same file."""
         with self.path.open("rb") as file:
             head, size = file.read(_END), file.seek(0, os.SEEK_END)
