@@ -263,7 +263,7 @@ class TableRows(Rows):
             for j, column in enumerate(schema.columns if left_out is not None else ()):
                 if column.levels:  # a level that was never seen is no reason to drop the row
                     missing[:, j] &= missing_cells(batch[j])
-            lost = missing.any(axis=1)
+            lost = np.asarray(missing.any(axis=1))
             for seen in filter(None, map(schema.seen_of, range(schema.n_columns))):
                 lost |= features[:, seen] == 0
             if lost.any():

@@ -229,7 +229,7 @@ class CsvFile(FileSource):
         text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         coded = pyarrow.dictionary(pyarrow.int32(), text)
         of_kind = {"text": coded, "written": coded} | ({} if careful else numbers)
-        read = dict(asked)
+        read, as_written = dict(asked), any(kind == "written" for _, kind in asked)
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         table = arrow_csv.read_csv(
             pyarrow.BufferReader(b"\n" * block.startswith(_MARK) + block),  # skipped at first
@@ -243,6 +243,7 @@ class CsvFile(FileSource):
                 include_columns=[str(i) for i in read],
                 column_types={str(i): of_kind.get(kind, text) for i, kind in read.items()},
                 null_values=self.nulls,
+                strings_can_be_null=not as_written,
                 true_values=TRUE,
                 false_values=FALSE,
                 decimal_point=self.dialect.decimal,
@@ -253,7 +254,7 @@ class CsvFile(FileSource):
             column = table.column(str(i)).combine_chunks()
             if kind in ("text", "written"):
                 column = column if types.is_dictionary(column.type) else column.dictionary_encode()
-                if kind == "text":
+                if kind == "text" and as_written:
                     labels = self.dialect.without_nulls(column.dictionary)
                     column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
             elif types.is_string(column.type):
