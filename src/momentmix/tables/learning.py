@@ -135,7 +135,9 @@ def learn(
                 f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
                 "it out; or pass families=schema (--schema), the schema of a table that has some."
             )
-        column = _column(None if names is None else names[i], asked.get(i, Column.family), content, label)
+        column = _column(
+            None if names is None else names[i], asked.get(i, Column.family), content, label
+        )
         columns.append(_with_gaps(column, content) if keeps_gaps(rows.missing) else column)
     schema = Schema(tuple(columns))
     return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema, notes)
