@@ -245,7 +245,7 @@ def _on_partition(
         takes_all = not like.chosen and len(columns) == source.n_columns
         reading = Reading(columns=match_columns(source, columns, table, takes_all))
         rows = reading.open([table], like.missing)
-        return [leaf(rows.with_schema(like.learned) if like.is_learned else rows, number, *shared)]
+        return [leaf(rows.with_schema(like.encoding) if like.encoding else rows, number, *shared)]
 
 
 def _merged(merge: Callable[..., Any], parts: Iterable[Any]) -> Any:
@@ -259,8 +259,8 @@ def _contents(rows: TableRows, number: int, *asked: Any) -> list[Content]:
 
 def _joined_contents(parts: list[list[Content]]) -> list[Content]:
     for part in parts[1:]:
-        for column, more in zip(parts[0], part, strict=True):
-            column.merge(more)
+        for i, (column, more) in enumerate(zip(parts[0], part, strict=True)):
+            column.merge(more, f"column {i}")
     return parts[0]
 
 

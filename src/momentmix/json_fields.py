@@ -11,8 +11,9 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from math import isfinite, isinf
+from math import isfinite
 from operator import attrgetter
+from sys import float_info
 from typing import Any
 
 import numpy as np
@@ -22,22 +23,27 @@ Decoder = Callable[[Any, str], Any]
 
 def parse_strict(text: str) -> Any:
     """The value of a JSON text; ValueError (or RecursionError) where it is not strictly one."""
+
+    def no_constant(text: str) -> None:
+        raise ValueError(f"{text} is not a number")
+
     return json.loads(
-        text,
-        object_pairs_hook=_no_duplicates,
-        parse_constant=_no_constants,
-        parse_float=_finite,
+        text, object_pairs_hook=_object, parse_constant=no_constant, parse_float=_finite
     )
 
 
-def is_double(value: Any) -> bool:
-    """Whether a parsed value is a number that a double can hold; integers may be too large."""
-    if type(value) not in (int, float):
-        return False
-    try:
-        return isfinite(value)
-    except OverflowError:
-        return False
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key occurs twice")
+    return result
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not isfinite(value):
+        raise ValueError(f"{text[:20]} is beyond the range of numbers")
+    return value
 
 
 def format_strict(value: Any, indent: int | None = None) -> str:
@@ -64,24 +70,6 @@ def plain(value: Any) -> Any:
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return plain(value.tolist()) if hasattr(value, "tolist") else value  # NumPy
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return result
-
-
-def _no_constants(text: str) -> None:
-    raise ValueError(f"{text} is not a number")
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if isinf(value):
-        raise ValueError(f"{text[:20]} is beyond the range of numbers")
-    return value
 
 
 # -- decoders -------------------------------------------------------------------------------------
@@ -111,12 +99,18 @@ def _are_texts(values: Collection[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
-text = _checked(lambda x: isinstance(x, str), "be a string")
+def _is_double(value: Any) -> bool:
+    """Whether a parsed value is a number that a double can hold; integers may be too large."""
+    return type(value) in (int, float) and abs(value) <= float_info.max
+
+
+text: Decoder = _checked(lambda x: isinstance(x, str), "be a string")
 texts = _checked(lambda x: isinstance(x, list) and _are_texts(x), "be a list of strings")
 text_map = _checked(
     lambda x: isinstance(x, dict) and _are_texts(x.values()), "hold strings in an object"
 )
 boolean = _checked(lambda x: isinstance(x, bool), "be true or false")
+column = _checked(lambda x: type(x) in (str, int), "be a string or an integer")
 
 
 def integer(least: float = -(1 << 63), most: float = (1 << 63) - 1) -> Decoder:
@@ -126,7 +120,7 @@ def integer(least: float = -(1 << 63), most: float = (1 << 63) - 1) -> Decoder:
 
 def number(least: float = -np.inf, most: float = np.inf) -> Decoder:
     """A number within bounds; null stands for NaN and infinity, which JSON does not have."""
-    decode = _bounded(_checked(is_double, "be a number or null"), least, most)
+    decode = _bounded(_checked(_is_double, "be a number or null"), least, most)
     return lambda value, place: float("nan") if value is None else float(decode(value, place))
 
 
@@ -144,23 +138,18 @@ def array(*shape: int | None, nulls: bool = False) -> Decoder:
 
     With `nulls`, null stands for NaN and infinity.
     """
-    requirement = "be lists of numbers, all of the same length"
-    if nulls:
-        requirement = f"be numbers or null in lists {shape}"
-    elif len(shape) == 1:
-        requirement = "be a list of numbers"
+    what = f"be numbers{' or null' * nulls} in lists {shape}"
 
     def decode(value: Any, place: str) -> Any:
         level, lengths = [value], []
         for wanted in shape:
-            different = {len(x) if isinstance(x, list) else None for x in level}
-            length = different.pop() if len(different) == 1 else None
-            if not length or wanted not in (None, length):
-                raise ValueError(f"{place} must {requirement}")
-            lengths.append(length)
+            found = {len(x) if isinstance(x, list) else 0 for x in level}
+            lengths.append(found.pop())
+            if found or not lengths[-1] or wanted not in (None, lengths[-1]):
+                raise ValueError(f"{place} must {what}")
             level = [x for inner in level for x in inner]
-        if not all(is_double(x) or (nulls and x is None) for x in level):
-            raise ValueError(f"{place} must {requirement}")
+        if not all(_is_double(x) or (nulls and x is None) for x in level):
+            raise ValueError(f"{place} must {what}")
         return np.array(level, dtype=np.float64).reshape(lengths)  # None becomes NaN
 
     return decode
@@ -175,11 +164,10 @@ def choice(members: type[Enum]) -> Decoder:
 
 def plain_value(value: Any, place: str, depth: int = 8) -> Any:
     """A value of any kind, nested a few times at most."""
-    inner = value.values() if isinstance(value, dict) else value
     if isinstance(value, dict | list):
         if not depth:
             raise ValueError(f"{place} is nested too deeply")
-        for each in inner:
+        for each in value.values() if isinstance(value, dict) else value:
             plain_value(each, place, depth - 1)
     return value
 
@@ -187,9 +175,6 @@ def plain_value(value: Any, place: str, depth: int = 8) -> Any:
 def optional(decode: Decoder) -> Decoder:
     """The same, or null as None."""
     return lambda value, place: None if value is None else decode(value, place)
-
-
-column = _checked(lambda x: type(x) in (str, int), "be a string or an integer")
 
 
 def list_of(decode: Decoder) -> Decoder:

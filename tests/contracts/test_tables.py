@@ -193,6 +193,32 @@ def test_rows_without_names_have_the_sums_of_the_frame(tmp_path, form):
     np.testing.assert_array_equal(np.concatenate(list(mm.open_rows(made).blocks())), rows)
 
 
+def test_batches_of_any_size_have_the_summary_of_the_frame(tmp_path):
+    frame = table("all", True)
+    parquet.write_table(arrow_of(frame), tmp_path / "t.parquet", row_group_size=7)
+    as_csv(frame, tmp_path / "t.csv")
+    for policy in ("model", "drop"):
+        expected = mm.summarize(frame, 2, missing=policy)
+        for name in ("t.parquet", "t.csv"):
+            found = mm.summarize(tmp_path / name, 2, missing=policy)
+            assert (found.n_rows, sums(found)) == (expected.n_rows, sums(expected))
+
+
+@pytest.mark.parametrize("call", [mm.summarize, lambda paths: mm.fit(paths, 1)])
+def test_a_copy_of_a_file_is_not_counted_twice(tmp_path, call):
+    for name in ("a.csv", "b.csv"):
+        as_csv(table("numbers"), tmp_path / name)
+    for paths in (["a.csv", "b.csv"], ["a.csv", "a.csv"]):
+        with pytest.raises(InputError, match=r"[ab].csv holds the same rows as an input before"):
+            call([tmp_path / name for name in paths])
+
+
+def test_files_of_equal_sums_are_different(tmp_path):
+    for name, order in (("a.csv", 1), ("b.csv", -1)):
+        as_csv(table("numbers")[::order], tmp_path / name)
+    assert mm.summarize([tmp_path / "a.csv", tmp_path / "b.csv"], 2).n_rows == 2 * N
+
+
 # -- one guess ---------------------------------------------------------------------------------
 
 

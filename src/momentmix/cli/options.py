@@ -100,12 +100,10 @@ class ReadOptions:
         from momentmix.errors import InputError
         from momentmix.tables.opening import Reading
 
-        reading = Reading(**{k: v for k, v in vars(self).items() if k != "missing"})
         try:
-            reading.dialect  # noqa: B018 - is checked
+            return Reading(**{k: v for k, v in vars(self).items() if k != "missing"})
         except InputError as error:
             raise click.UsageError(str(error)) from None
-        return reading
 
 
 def data_options(command: Command, missing: str = "error") -> Command:

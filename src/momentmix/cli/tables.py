@@ -15,12 +15,12 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.cli.output import output_stream
 from momentmix.errors import InputError, printable
+from momentmix.tables.formats.arrow_files import ArrowSource
 from momentmix.tables.selection import choose_columns, feature_names, match_columns
-from momentmix.tables.source import ArrowSource, Source
+from momentmix.tables.source import Source
 from momentmix.tables.table_rows import TableRows
 
-Pieces = list[list[Any]]  # of each column that is kept, as of `Block.others`
-Answers = Iterable[tuple[Pieces, Float]]
+Answers = Iterable[tuple[Sequence[Any], Float]]  # columns that are kept, and those of the model
 _TYPES = {"number": "float64", "label": "int32"}
 _VALUES = {"number": float, "label": int, "text": str}
 
@@ -131,8 +131,8 @@ class KeptColumns:
     ) -> None:
         """Write the kept columns, and beside them arrays of shape (n_rows, n_answers)."""
         with table_writer(path, [*self.names, *names], [*self.kinds, *kinds]) as write:
-            for pieces, answer in answers:
-                write([*map(_joined, pieces, self.kinds), *answer.T])
+            for columns, answer in answers:
+                write([*map(_as_kind, columns, self.kinds), *answer.T])
 
 
 def _kind(source: Source, column: int) -> Any:
@@ -151,11 +151,8 @@ def _kind(source: Source, column: int) -> Any:
     return kind
 
 
-def _joined(pieces: list[Any], kind: Any) -> Any:
-    """Join pieces of a column; text of Parquet is read as dictionaries, whatever its type."""
-    if isinstance(pieces[0], np.ndarray):
-        return np.concatenate(pieces)
-    from pyarrow import chunked_array
-
-    type_ = "string" if isinstance(kind, str) else kind
-    return chunked_array([x if x.type == type_ else x.cast(type_) for x in pieces])
+def _as_kind(column: Any, kind: Any) -> Any:
+    """A column as it is written; text of Parquet is read as dictionaries, whatever its type."""
+    if isinstance(column, np.ndarray):
+        return column
+    return column.cast("string" if isinstance(kind, str) else kind)

@@ -78,9 +78,6 @@ class Column:
     at_random : bool
         Whether missing cells are missing at random: a fit takes the density of seen cells, and the
         model has no probability of being seen. No part of the schema as a value.
-    drops : bool
-        Whether rows with a missing or infinite cell of the column are left out; else such a cell
-        is an error where missing cells are not modeled. No part of the schema as a value.
     """
 
     name: str | None
@@ -91,7 +88,6 @@ class Column:
     transform: str = ""
     other: Level | None = None
     at_random: bool = field(default=False, compare=False, repr=False)
-    drops: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not is_family(self.family) or self.model.transform:

@@ -86,7 +86,7 @@ def _read(
         n_bytes = np.inf
     elif isinstance(data, TableRows):
         n_bytes = 0.0
-    rows = learn(opened, families, missing, n_bytes=n_bytes)
+    rows = learn(opened, families, missing)
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:
         return rows, sample_weight, rows.notes, rows.may_count

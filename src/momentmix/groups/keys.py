@@ -113,14 +113,13 @@ class KeyColumn:
         self.key, self.sources, self.numbers, self.folders = key, sources, numbers, folders
         self.type: Any = None  # of the values; None as long as all are missing
 
-    def values(self, table: int, block: RowBlock, pieces: Mapping[int, Sequence[Any]]) -> Any:
-        """Values of the kept rows of a block; `pieces` has the cells of all its rows by column."""
+    def values(self, table: int, block: RowBlock, cells: Mapping[int, Any]) -> Any:
+        """Values of the kept rows of a block; `cells` are those of all its rows by column."""
         import pyarrow as pa
 
         source, array = self.sources[table], pa.array(self.folders[table : table + 1])
         if self.numbers:
-            cells = pieces[self.numbers[table]]
-            array = pa.concat_arrays([_arrow(piece, source.nulls) for piece in cells])
+            array = _arrow(cells[self.numbers[table]], source.nulls)
 
         def place(row: int | None = None) -> str:
             if not self.numbers:

@@ -31,7 +31,7 @@ from momentmix.summary.blocks import (
 from momentmix.summary.digits import QUANTUM_BITS, from_places, trimmed
 from momentmix.summary.file import pack
 from momentmix.summary.state import shard_digest, threads_for
-from momentmix.summary.summarize import place_id, shards_of, warn_of_notes
+from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary, union_of_groups
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
@@ -158,9 +158,10 @@ class GroupedTable:
         pieces, ids = dict[GroupKey, list[bytes]](), set[bytes]()
         rows.n_dropped = 0
         for table, source in enumerate(rows.sources):
-            mark = place_id(rows, table, 0, columns_read(self.keys, table))
             for key, totals in self._sums(table, empty):
-                place = json.dumps([mark, [None if x is None else str(x) for x in key]])
+                place = json.dumps(
+                    [source.mark, names, [None if x is None else str(x) for x in key]]
+                )
                 totals = replace(totals, names=empty._state.closed.names)
                 digest = shard_digest(f"{place} {contents_of(totals)}")
                 if digest in ids:
@@ -182,8 +183,8 @@ class GroupedTable:
         waiting, n_bytes = list[tuple[Any, ...]](), 0
         for block in self.rows.source_blocks(table, others=read):
             self.rows.n_dropped += block.n_read - len(block.features)
-            pieces = dict(zip(read, block.others, strict=True))
-            keys = [each.values(table, block, pieces) for each in self.keys]
+            cells = dict(zip(read, block.others, strict=True))
+            keys = [each.values(table, block, cells) for each in self.keys]
             waiting.append((block.features, *keys))
             n_bytes += block.features.nbytes
             if n_bytes >= _WAITING_BYTES:

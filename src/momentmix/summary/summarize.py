@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
@@ -18,7 +17,6 @@ from momentmix.summary.summary import MomentSummary, named_by_contents
 from momentmix.tables.learning import Families, learn, open_data, rows_with
 from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import Rows
-from momentmix.tables.selection import column_keys
 from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.tables.validation import as_weights, check_shape, ordered_weights
@@ -158,13 +156,6 @@ def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
     return partial(MomentSummary, rows.n_features, order, **fixed)
 
 
-def place_id(rows: TableRows, table: int, first_row: int, others: Sequence[int] = ()) -> str:
-    """Return the name of the shard that starts at a row, as far as it is known before reading."""
-    source = rows.sources[table]
-    columns = column_keys(source, [*rows.columns[table], *others])
-    return json.dumps([source.mark, columns, rows.policy, first_row])
-
-
 def summarize_parts(rows: TableRows, new_shard: NewShard) -> MomentSummary:
     """The sum of all tables; `rows.n_dropped` counts the rows that were left out."""
     total, n_dropped = new_shard(), 0
@@ -211,7 +202,7 @@ def _add_block(summary: MomentSummary, block: Any, missing: Missing, reading: Re
     try:
         rows = open_data(block, reading, missing)
         if schema is not None:
-            rows = rows_with(schema, rows, drops=missing == "drop")
+            rows = rows_with(schema, rows)
         _add_rows(summary, rows)
     except InputError as error:
         raise InputError(

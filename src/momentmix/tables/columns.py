@@ -252,17 +252,6 @@ def is_missing(value: object) -> bool:
         return False
 
 
-def numbers_of_objects(array: NDArray[Any]) -> NDArray[Any]:
-    """Objects that are numbers or missing, as float64; any other array as it is."""
-    if array.dtype.kind != "O" or array.ndim == 0:
-        return array
-    try:
-        numbers = _of_numbers(array.ravel(), "the array or column")
-        return np.asarray(numbers).reshape(array.shape)
-    except InputTypeError:
-        return array
-
-
 def plain_polars(data: Any) -> Any:
     """A frame of polars whose types Arrow has: categories are text; any other table as it is."""
     polars = sys.modules.get("polars")

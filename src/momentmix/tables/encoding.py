@@ -56,14 +56,21 @@ def place_of(columns: Sequence[Column]) -> Where:
 
 
 def encode(
-    columns: Sequence[Column], batch: Sequence[Any], where: Where, unseen: Unseen = "error"
+    columns: Sequence[Column],
+    batch: Sequence[Any],
+    where: Where,
+    unseen: Unseen = "error",
+    drops: bool = False,
 ) -> Encoded:
-    """The features of rows; cells without a known level are errors, or left out by `unseen`."""
+    """The features of rows; cells without a known level are errors, or left out by `unseen`.
+
+    Where rows with missing cells are to be dropped, infinite numbers are missing.
+    """
     ends = np.cumsum([column.n_features for column in columns])
     n_rows = len(batch[0])
     features = np.empty((n_rows, ends[-1]))
     sources = [
-        _checked(column, cells, lambda row, j=j: where(row, j), unseen)  # type: ignore[misc]
+        _checked(column, cells, lambda row, j=j: where(row, j), unseen, drops)  # type: ignore[misc]
         for j, (column, cells) in enumerate(zip(columns, batch, strict=True))
     ]
     parts = list(zip(columns, sources, np.split(features, ends[:-1], axis=1), strict=True))
@@ -102,7 +109,9 @@ def _fill(column: Column, source: Array, target: Float) -> None:
         target[:, -1] = observed
 
 
-def _checked(column: Column, cells: Any, where: Callable[[int], str], unseen: Unseen) -> Array:
+def _checked(
+    column: Column, cells: Any, where: Callable[[int], str], unseen: Unseen, drops: bool
+) -> Array:
     """The numbers of a column after its transform, or the codes of its levels."""
     if column.levels:
         codes = level_codes(column.levels, cells)
@@ -119,7 +128,7 @@ def _checked(column: Column, cells: Any, where: Callable[[int], str], unseen: Un
         return codes
     check_numeric(column, cells, where)
     numbers = numbers_of(cells)
-    if column.drops and numbers.dtype.kind == "f":
+    if drops and numbers.dtype.kind == "f":
         numbers = np.where(np.isinf(numbers), np.nan, numbers)
     named(column.family_name).check_values(numbers, where)
     return column.transformed(numbers) if column.transform else numbers
@@ -165,15 +174,16 @@ def warn_of_unknown(columns: Sequence[Column], batch: Sequence[Any]) -> None:
             continue
         codes, is_text = level_codes(column.levels, cells), isinstance(column.levels[0], str)
         n, differ = int((codes == _UNKNOWN).sum()), is_labeled(cells) != is_text
-        if (codes >= 0).any() or n < (1 if differ else 2):  # one row may well hold another level
-            continue
-        kinds = f" (the levels are {'text' if is_text else 'numbers'}, the cells are not)" * differ
-        warn_caller(
-            f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}, so "
-            f"that {option(unseen='missing')} leaves the whole column out. Convert the cells to "
-            "the levels of the column, or set them to missing.",
-            FitWarning,
-        )
+        if n > (not differ) and not (codes >= 0).any():  # one row may well hold another level
+            kinds = (
+                f" (the levels are {'text' if is_text else 'numbers'}, the cells are not)" * differ
+            )
+            warn_caller(
+                f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}:"
+                f" {option(unseen='missing')} leaves the whole column out. Convert the cells to "
+                "the levels of the column, or set them to missing.",
+                FitWarning,
+            )
 
 
 def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:

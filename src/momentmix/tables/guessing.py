@@ -100,11 +100,16 @@ def guess_columns(
             chosen[i] = "bernoulli"
         elif names is not None:
             numbers = numbers_of(head)
-            if not asked and (why := _unusable_numbers(numbers, names[i])):
+            observed = numbers[numbers == numbers]
+            if not asked and _INDEX.fullmatch(names[i]):
+                left_out[i] = "it is the index of a pandas frame"
+            elif not len(observed) or not _are_whole(observed):
+                continue
+            elif not asked and (why := _unusable_numbers(observed, len(numbers), names[i])):
                 left_out[i] = why
-            elif hint := _hint(numbers, names[i]):
+            elif hint := _hint(observed, names[i]):
                 hints[names[i]] = hint
-            elif _may_count(numbers):
+            elif _are_counts(observed):
                 counts.append(i)
     if many:
         raise InputError(
@@ -140,13 +145,8 @@ def _unusable_text(labels: Sequence[Any], n_observed: int) -> str:
     return ""
 
 
-def _unusable_numbers(values: Array, name: str) -> str:
-    """Why a column of numbers is left out; empty where it may be a measurement."""
-    if _INDEX.fullmatch(name):
-        return "it is the index of a pandas frame"
-    observed = values[values == values]
-    if not len(observed) or not _are_whole(observed):
-        return ""
+def _unusable_numbers(observed: Array, n_rows: int, name: str) -> str:
+    """Why a column of whole numbers is left out; empty where it may be a measurement."""
     first, last = observed.min(), observed.max()
     if _YEAR_NAME.search(name) and first >= FIRST_YEAR and last <= LAST_YEAR:
         return "years"
@@ -154,12 +154,12 @@ def _unusable_numbers(values: Array, name: str) -> str:
         return ""
     if first > FIRST_YEAR * 10_000 and last < (LAST_YEAR + 1) * 10_000 and _are_days(observed):
         return "dates"
-    if len(observed) < len(values):
+    if len(observed) < n_rows:
         return ""
     with np.errstate(invalid="ignore", over="ignore"):  # infinite numbers are refused later
-        if (np.diff(values.astype(np.float64)) == 1).all():
+        if (np.diff(observed.astype(np.float64)) == 1).all():
             return _NUMBERS_ROWS
-    named = _ID_NAME.search(name) and len(np.unique(values)) > len(values) / 2
+    named = _ID_NAME.search(name) and len(np.unique(observed)) > len(observed) / 2
     return _NUMBERS_ROWS if named else ""
 
 
@@ -169,6 +169,12 @@ def _are_days(values: Array) -> bool:
     return bool(((month >= 1) & (month <= 12) & (day >= 1) & (day <= 31)).all())
 
 
+def _are_counts(values: Array) -> bool:
+    """Whether whole numbers begin at 0 or 1, have three values at least, and are mostly small."""
+    is_range = values.min() in (0, 1) and values.max() >= 2
+    return bool(is_range and np.median(values[values > 0]) <= _LARGEST_MEDIAN)
+
+
 def _are_whole(values: Array) -> bool:
     if values.dtype.kind in "iub":
         return True
@@ -176,26 +182,13 @@ def _are_whole(values: Array) -> bool:
     return bool((first == np.floor(first)).all() and (values == np.floor(values)).all())
 
 
-def _may_count(values: Array) -> bool:
-    """Whether numbers are whole, from 0 or 1 on, three at least, and mostly not large."""
-    observed = values[values == values]
-    if not len(observed) or not _are_whole(observed):
-        return False
-    if observed.min() not in (0, 1) or observed.max() < 2:
-        return False
-    return bool(np.median(observed[observed > 0]) <= _LARGEST_MEDIAN)
-
-
-def _hint(values: Array, name: str) -> tuple[str, ...]:
+def _hint(observed: Array, name: str) -> tuple[str, ...]:
     """Return what whole numbers could be taken as; empty if they look like measurements."""
-    observed = values[values == values]
-    if len(observed) < _FEWEST_NAMED or not _are_whole(observed):
+    if len(observed) < _FEWEST_NAMED:
         return ()
     if observed.min() == 0 and observed.max() == 1:
         return "two values", "bernoulli", "a yes/no column"
-    if _ID_NAME.search(name):
-        return "the name of a code", "categorical", "categories"
-    return ()
+    return ("the name of a code", "categorical", "categories") if _ID_NAME.search(name) else ()
 
 
 def _hint_note(names: list[str], what: str, family: str, kind: str) -> str:

@@ -7,7 +7,7 @@ decided here: each `Column` holds it (``has_missing``, ``drops``).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,14 +38,15 @@ from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, escaped_names, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, open_sources, warn_of_header
 from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.source import check_different
 from momentmix.tables.table_rows import Missing, TableRows, check_missing, keeps_gaps
 from momentmix.wording import option
 
 Families = Mapping[Any, Any] | Schema | None
 LOOKED_AT = 1 << 14  # numbers, the first of a column: a center need not be the mean itself
 MOST_LEVELS = 1000  # more are names of rows, not categories
-# Rows with guessed columns, families by number and `missing` → what all rows hold.
-Find = Callable[[TableRows, Mapping[int, Any], Missing], "list[Content]"]
+# Rows with guessed columns, and families by number → what all rows hold.
+Find = Callable[[TableRows, Mapping[int, Any]], "list[Content]"]
 
 
 def schema_from(
@@ -79,23 +80,23 @@ def schema_from(
 
 
 def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
-    """Rows of a table anywhere; options that do not fit it are an error."""
+    """Rows of a table anywhere; options that do not fit it, and copies of files, are errors."""
     reading.check_for(data)
-    return data if isinstance(data, TableRows) else reading.open(data, missing)
+    rows = data if isinstance(data, TableRows) else reading.open(data, missing)
+    check_different(rows.sources)
+    return rows
 
 
 def learn(
     rows: TableRows,
     families: Families = None,
     missing: Missing = "error",
-    n_bytes: float = 0.0,
     find: Find | None = None,
 ) -> TableRows:
     """Rows as features, by the families given or guessed, or by a schema; as `schema_from`.
 
-    With missing="error", missing cells get what was said when the rows were opened. Cells that
-    take no more than `n_bytes` are kept in memory from the first pass on. `find` gives the contents
-    of all rows, where `rows` are the first of them; by default a pass does.
+    With missing="error", missing cells get what was said when the rows were opened. `find` gives
+    the contents of all rows, where `rows` are the first of them; by default a pass does.
 
     >>> import numpy as np
     >>> from momentmix.tables.opening import open_rows
@@ -104,12 +105,12 @@ def learn(
     ('0', '0 seen', '1')
     """
     check_missing(missing)
-    missing = rows.missing if missing == "error" else missing
+    rows = rows if missing == "error" else rows.changed(missing=missing)
+    find = find or contents_of
     if isinstance(families, Schema):
-        return _by_schema(rows, families, missing, n_bytes)
+        return _by_schema(rows_with(families, rows), families, find)
     asked = _by_number(families, rows)
-    rows = rows.as_text(_texts(rows, asked))
-    notes: tuple[str, ...] = ()
+    rows, notes = rows.as_text(_texts(rows, asked)), tuple[str, ...]()
     has_text = any(kind.kind == "text" for kind in rows.kinds)
     if rows.column_names is not None or has_text:
         head, names = rows.head(), rows.column_names
@@ -124,23 +125,22 @@ def learn(
         elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
     names = rows.column_names
-    if not keeps_gaps(missing) and all(family == Column.family for family in asked.values()):
-        return rows.with_schema(plain_schema(len(rows.kinds), names, missing == "drop"), notes)
-    rows = rows.held(n_bytes)  # which columns are text is known by now
+    if not keeps_gaps(rows.missing) and all(x == Column.family for x in asked.values()):
+        return rows.with_schema(plain_schema(len(rows.kinds), names), notes)
     columns = []
-    for i, content in enumerate((find or contents_of)(rows, asked, missing)):
-        name, label = None if names is None else names[i], column_label(i, names)
+    for i, content in enumerate(find(rows, asked)):
+        label = column_label(i, names)
         if not content.has_cells:
             raise InputError(
                 f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
                 "it out; or pass families=schema (--schema), the schema of a table that has some."
             )
-        column = _column(name, asked.get(i, Column.family), content, label)
-        if keeps_gaps(missing) and content.has_missing:
-            column = replace(column, has_missing=True, center=_center(column, content))
-        columns.append(replace(column, drops=missing == "drop"))
+        column = _column(
+            None if names is None else names[i], asked.get(i, Column.family), content, label
+        )
+        columns.append(_with_gaps(column, content) if keeps_gaps(rows.missing) else column)
     schema = Schema(tuple(columns))
-    return rows.with_schema(schema.at_random() if missing == "mar" else schema, notes)
+    return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema, notes)
 
 
 def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
@@ -177,66 +177,60 @@ class Content:
 
     def __init__(self, kind: Kind, family: Any = None) -> None:
         self.kind, self._has_levels = kind, _has_levels(family)
-        self.labels: dict[Any, None] = {}
-        self.numbers = np.empty(0)  # all different ones of a column with levels; else some
-        self.has_missing, self.has_cells = False, False
-
-    @property
-    def is_text(self) -> bool:
-        """Whether cells are labels, not numbers."""
-        return bool(self.labels) or self.kind.kind == "text"
+        self.levels: dict[Any, None] = {}  # all values, where it is text or has levels
+        self.numbers = np.empty(0)  # the first ones
+        self.has_missing, self.has_cells, self.n_rows = False, False, 0
 
     def add(self, cells: Any, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
         if is_labeled(cells):
-            codes, labels = codes_of(cells)
+            codes, levels = codes_of(cells)
             missing = codes < 0
-            self.labels |= dict.fromkeys(labels)
-            if len(self.labels) > MOST_LEVELS:
-                raise _too_many(label, "more than", MOST_LEVELS)
         else:
-            numbers = numbers_of(cells)
+            numbers, levels = numbers_of(cells), ()
             missing = numbers != numbers
             observed = numbers[~missing] if missing.any() else numbers
-            if not self._has_levels:
+            if self._has_levels:
+                levels = tuple(np.unique(observed).tolist())
+            else:
                 self.numbers = np.append(self.numbers, observed[: LOOKED_AT - len(self.numbers)])
-            elif len(self.numbers) <= MOST_LEVELS:
-                self.numbers = np.union1d(self.numbers, observed)
-        self.has_missing = self.has_missing or bool(missing.any())
-        self.has_cells = self.has_cells or not missing.all()
+        self._add_levels(levels, label)
+        self.n_rows += len(missing)
+        self.has_missing |= bool(missing.any())
+        self.has_cells |= not missing.all()
 
-    def merge(self, other: Content) -> None:
+    def _add_levels(self, levels: Iterable[Any], label: str) -> None:
+        self.levels |= dict.fromkeys(levels)
+        if len(self.levels) > MOST_LEVELS:
+            raise _too_many(label, "more than", MOST_LEVELS)
+
+    def merge(self, other: Content, label: str) -> None:
         """Add the contents of other rows."""
-        self.labels |= other.labels
-        self.has_missing = self.has_missing or other.has_missing
-        self.has_cells = self.has_cells or other.has_cells
-        numbers = np.append(self.numbers, other.numbers)
-        self.numbers = np.unique(numbers) if self._has_levels else numbers[:LOOKED_AT]
+        self._add_levels(other.levels, label)
+        self.n_rows += other.n_rows
+        self.has_missing |= other.has_missing
+        self.has_cells |= other.has_cells
+        self.numbers = np.append(self.numbers, other.numbers)[:LOOKED_AT]
 
 
-def contents_of(rows: TableRows, families: Mapping[int, Any], missing: Missing) -> list[Content]:
+def contents_of(rows: TableRows, families: Mapping[int, Any]) -> list[Content]:
     """Content of all rows, from a pass over the columns that need one."""
     contents = [Content(kind, families.get(j)) for j, kind in enumerate(rows.kinds)]
     read = {}
     for j, content in enumerate(contents):
         is_open = _has_levels(families.get(j)) and content.kind.kind != "bool"
-        if keeps_gaps(missing) or content.kind.kind == "text" or j in rows.texts or is_open:
+        if keeps_gaps(rows.missing) or content.kind.kind == "text" or j in rows.texts or is_open:
             read[j] = content
         else:
             content.has_cells = True
-    if read and not _read(rows, read):
+    for i, source in enumerate(rows.sources):
+        labels = [f"{source.name}, {source.label(rows.columns[i][j])}" for j in read]
+        for _, columns in rows.batches(i, list(read)) if read else ():
+            for content, cells, label in zip(read.values(), columns, labels, strict=True):
+                content.add(cells, label)
+    if read and not any(content.n_rows for content in read.values()):
         raise rows.without_rows()
     return contents
-
-
-def _read(rows: TableRows, contents: Mapping[int, Content]) -> int:
-    """Add all cells of columns to their contents, by place; the number of rows."""
-    n_rows, source = 0, rows.sources[0]
-    for columns in rows.batches(list(contents)):
-        n_rows += len(columns[0])
-        for (j, content), cells in zip(contents.items(), columns, strict=True):
-            content.add(cells, f"{source.name}, {source.label(rows.columns[0][j])}")
-    return n_rows
 
 
 def _column(name: str | None, family: Any, content: Content, label: str) -> Column:
@@ -257,12 +251,11 @@ def _has_levels(family: object) -> bool:
 
 def _levels(family: str, content: Content, label: str) -> tuple[Level, ...]:
     """All levels of a column, of its type or as they occur."""
-    has_two, values = named(family).n_levels == 2, list[Any](content.labels)
-    if not content.is_text:
-        is_bool = content.kind.kind == "bool"
-        values = [False, True] if is_bool else content.numbers.tolist()
-        if set(values) <= {0, 1} and has_two:
-            return (False, True) if is_bool else (0, 1)
+    has_two, values = named(family).n_levels == 2, list[Any](content.levels)
+    if content.kind.kind == "bool":
+        values = [False, True]
+    if set(values) <= {0, 1} and has_two:
+        return (False, True) if content.kind.kind == "bool" else (0, 1)
     levels = _checked_levels(values, label, len(values))
     if content.kind.order != "ordered":
         levels = tuple(sorted(levels))
@@ -303,66 +296,26 @@ def _too_many(label: str, more: str, n_levels: int) -> InputError:
     )
 
 
-def _center(column: Column, content: Content) -> float:
-    """A short number near the mean of the observed cells; 0 where the column has no center."""
-    numbers = content.numbers
-    if not column.model.joins or content.is_text or not len(numbers):
-        return 0.0
-    if numbers.min() in (0, 1) and (numbers == np.floor(numbers)).all():
-        return 0.0  # counts, perhaps, which have no center
-    return short_mean(column.transformed(numbers))
+def _with_gaps(column: Column, content: Content) -> Column:
+    """The column with a feature for which cells are observed, where some are missing."""
+    if not content.has_missing or column.has_missing:
+        return column
+    numbers, center = content.numbers, 0.0
+    if column.model.joins and len(numbers):
+        are_counts = numbers.min() in (0, 1) and (numbers == np.floor(numbers)).all()
+        # A short number near the mean; counts, perhaps, have none.
+        center = 0.0 if are_counts else short_mean(column.transformed(numbers))
+    return replace(column, has_missing=True, center=center)
 
 
 # -- rows of a schema ----------------------------------------------------------------------------
 
 
-def rows_with(
-    schema: Schema, rows: TableRows, owner: str = "the schema", drops: bool = False
-) -> TableRows:
-    """Rows as features of a schema, by name where both have names; `drops` rows with gaps."""
-    name = rows.sources[0].name
-    rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, name))
-    return _encoded_by(schema, rows, drops)
-
-
-def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
-    """Rows of anything that holds a table, with a model's columns; warns of unknown levels."""
-    check_unseen(unseen)
-    names = schema.column_names
-    if isinstance(data, TableRows):
-        rows = data.changed(missing="model") if data.missing == "error" else data
-        rows = rows_with(schema, rows, owner, data.missing == "drop")
-    else:
-        sources = open_sources(data, READ_ALL, names)
-        first = sources[0]
-        if first.in_memory:
-            places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
-            rows = _encoded_by(schema, Reading(columns=places).open(sources, "model"))
-        else:
-            rows = rows_with(schema, READ_ALL.open(sources, "model", names), owner)
-            warn_of_header(sources, names)
-    if unseen == "missing" and rows.sources[0].in_memory:
-        warn_of_unknown(schema.columns, rows.head() or [])
-    return rows
-
-
-def encoded_blocks(
-    schema: Schema, data: Any, owner: str, unseen: Unseen = "error"
-) -> Iterator[Encoded]:
-    """Rows of anything as features of a model, block by block."""
-    rows, empty = rows_to_predict(schema, data, owner, unseen), True
-    for table in range(len(rows.sources)):
-        for block in rows.source_blocks(table, unseen=unseen):
-            if len(block.features):
-                empty = False
-                yield block.encoded
-    if empty:
-        raise InputError(f"{rows.sources[0].name} holds no rows.")
-
-
-def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRows:
-    """Rows with the columns of a schema, as its features."""
-    source, texts = rows.sources[0], []
+def rows_with(schema: Schema, rows: TableRows, owner: str = "the schema") -> TableRows:
+    """Rows as features of a schema, by name where both have names."""
+    source = rows.sources[0]
+    rows = rows.selected(schema.places_in(rows.column_names, len(rows.kinds), owner, source.name))
+    texts = []
     for j, (column, kind) in enumerate(zip(schema.columns, rows.kinds, strict=True)):
         if lost := [level for level in column.levels if level in source.nulls]:
             raise InputError(
@@ -373,20 +326,43 @@ def _encoded_by(schema: Schema, rows: TableRows, drops: bool = False) -> TableRo
         is_bool = column.levels == (False, True) and kind.kind != "number"
         if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
-    rows = rows.as_text(texts if source.nulls else ())
-    columns = (replace(column, drops=drops) for column in schema.columns)
-    return rows.with_schema(Schema(tuple(columns)))
+    return rows.as_text(texts if source.nulls else ()).with_schema(schema)
 
 
-def _by_schema(rows: TableRows, schema: Schema, missing: Missing, n_bytes: float) -> TableRows:
+def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
+    """Rows of anything that holds a table, with a model's columns; warns of unknown levels."""
+    check_unseen(unseen)
+    names = schema.column_names
+    if isinstance(data, TableRows):
+        rows = data.changed(missing="model") if data.missing == "error" else data
+    else:
+        sources = open_sources(data, READ_ALL, names)
+        first = sources[0]
+        places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
+        rows = Reading(columns=places).open(sources, "model")
+        warn_of_header(sources, names)
+    rows = rows_with(schema, rows, owner)
+    if unseen == "missing" and rows.sources[0].in_memory:
+        warn_of_unknown(schema.columns, rows.head() or [])
+    return rows
+
+
+def encoded_blocks(
+    schema: Schema, data: Any, owner: str, unseen: Unseen = "error"
+) -> Iterator[Encoded]:
+    """Rows of anything as features of a model, block by block."""
+    rows, empty = rows_to_predict(schema, data, owner, unseen), True
+    for block in rows.all_blocks(unseen=unseen):
+        if len(block.features):
+            empty = False
+            yield block.encoded
+    if empty:
+        raise InputError(f"{rows.sources[0].name} holds no rows.")
+
+
+def _by_schema(rows: TableRows, schema: Schema, find: Find) -> TableRows:
     """Rows as features of a schema; with more features ``seen`` where cells are missing."""
-    rows = rows_with(schema, rows, drops=missing == "drop")
-    if keeps_gaps(missing) and not all(column.has_missing for column in schema.columns):
-        rows = rows.held(n_bytes)
-        contents = [Content(kind) for kind in rows.kinds]
-        _read(rows, dict(enumerate(contents)))
-        for i, (column, content) in enumerate(zip(schema.columns, contents, strict=True)):
-            if content.has_missing and not column.has_missing:
-                schema = schema.with_column(i, has_missing=True, center=_center(column, content))
-        rows = rows.with_schema(schema)
-    return rows.with_schema(schema.at_random()) if missing == "mar" else rows
+    if keeps_gaps(rows.missing) and not all(column.has_missing for column in schema.columns):
+        pairs = zip(schema.columns, find(rows, {}), strict=True)
+        schema = Schema(tuple(_with_gaps(column, content) for column, content in pairs))
+    return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema)

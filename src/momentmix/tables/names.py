@@ -138,23 +138,14 @@ def match_names(
     )
 
 
-def numbers_as_names(names: Sequence[str]) -> tuple[str, ...] | None:
-    """The numbers 0, 1, 2, … in their order, if the names are these in some order."""
-    numbers = tuple(str(i) for i in range(len(names)))
-    return numbers if set(names) == set(numbers) else None
-
-
 def names_for(
     feature_names: tuple[str, ...] | None, names: Sequence[str] | None
 ) -> tuple[str, ...] | None:
-    """Names by which a mixture takes the columns of rows; None if it takes them by position.
-
-    Numbers 0, 1, 2, … in some order match features without names; other names cannot, and warn.
-    """
+    """Names by which a mixture takes the columns of rows; None, with a warning, by position."""
     if feature_names is not None or names is None:
         return feature_names
-    numbers = numbers_as_names(names)
-    if numbers is not None:
+    numbers = tuple(map(str, range(len(names))))
+    if {*numbers} == {*names}:  # as of an array that became a frame
         return numbers
     warn_caller(
         "the rows have feature names, the mixture has none: columns are taken by position. Fit to "

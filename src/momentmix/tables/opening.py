@@ -5,50 +5,44 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from momentmix.errors import (
     FitWarning,
     InputError,
     InputTypeError,
     NoInputError,
-    check_count,
     warn_caller,
     without_secrets,
 )
-from momentmix.tables.formats import copies
+from momentmix.tables.formats import arrow_files, copies
+from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
+from momentmix.tables.formats.npy_file import NpyFile
+from momentmix.tables.formats.pandas_files import read_excel, read_json_lines
 from momentmix.tables.selection import choose_columns, match_columns, usable_columns
 from momentmix.tables.source import Source
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
-# What reads a format is imported where a file has it.
-_FORMATS = {
-    ".npy": ("binary_files", "NpyFile"),
-    ".parquet": ("binary_files", "ParquetFile"),
-    ".arrow": ("binary_files", "ArrowFile"),
-    ".feather": ("binary_files", "ArrowFile"),
-    ".xlsx": ("pandas_files", "read_excel"),
-    ".csv": ("csv_file", "CsvFile"),
-    ".tsv": ("csv_file", "CsvFile"),
-    ".jsonl": ("pandas_files", "read_json_lines"),
-    ".ndjson": ("pandas_files", "read_json_lines"),
+_READERS: dict[str, Any] = {
+    ".npy": NpyFile,
+    ".parquet": arrow_files.ParquetFile,
+    ".arrow": arrow_files.ArrowFile,
+    ".feather": arrow_files.ArrowFile,
+    ".xlsx": read_excel,
+    ".csv": CsvFile,
+    ".tsv": CsvFile,
+    ".jsonl": read_json_lines,
+    ".ndjson": read_json_lines,
 }
-_TEXT = (".csv", ".tsv", ".jsonl", ".ndjson")
-_READERS = _FORMATS | {f"{suffix}.gz": _FORMATS[suffix] for suffix in _TEXT}
-_BINARY = ("binary_files",)  # modules whose files have no dialect
-_KNOWN = f"{', '.join(_FORMATS)}; the last four also with .gz"
-# Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
-_MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
+_KNOWN = f"{', '.join(_READERS)}; the last four also with .gz"
+_READERS |= {f"{suffix}.gz": _READERS[suffix] for suffix in (".csv", ".tsv", ".jsonl", ".ndjson")}
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
 _BY_HAND = (
     "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
@@ -57,15 +51,11 @@ _BY_HAND = (
 
 
 @dataclass(frozen=True)
-class Reading:
+class Reading(Dialect):
     """Keywords of `open_rows` for reading tables, which `fit` and `summarize` have too."""
 
     columns: Sequence[str | int] | None = None
     exclude: Sequence[str | int] | None = None
-    na_values: Sequence[str] | None = None
-    delimiter: str | None = None
-    decimal: str = "."
-    header: bool | None = None
 
     @classmethod
     def of(cls, options: dict[str, Any]) -> Reading:
@@ -78,23 +68,11 @@ class Reading:
                 raise TypeError(f"unexpected keyword argument {name!r}; {text}")
         return cls(**options)
 
-    @property
-    def dialect(self) -> Dialect:
-        """The characters of text files."""
-        nulls = [self.na_values] if isinstance(self.na_values, str) else self.na_values
-        if not all(isinstance(text, str) for text in nulls or ()):
-            raise InputTypeError(
-                f"na_values must be strings, as they are in the file; got {list(nulls or ())}."
-            )
-        nulls = None if nulls is None else tuple(nulls)
-        return Dialect(self.delimiter, self.decimal, nulls, self.header)
-
     def open(
         self,
         data: Any,
         missing: Missing = "error",
         expected: Sequence[str] | None = None,
-        block_rows: int | None = None,
     ) -> TableRows:
         """The rows of anything that holds a table, or of sources that are open already."""
         check_missing(missing)
@@ -107,9 +85,7 @@ class Reading:
         found = [first, *others]
         places, notes = usable_columns(sources, found, self.exclude, are_chosen)
         chosen = [[numbers[k] for k in places] for numbers in found]
-        if block_rows is None:
-            block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(places))))
-        return TableRows(sources, chosen, missing, block_rows, are_chosen, (*guessed, *notes))
+        return TableRows(sources, chosen, missing, are_chosen, (*guessed, *notes))
 
     def check_for(self, data: Any) -> None:
         """Raise where an option was given that rows of this kind do not take."""
@@ -121,7 +97,8 @@ class Reading:
 
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
-        self._refuse(list(vars(self)), f"is for tables; {what}. Leave it out.")
+        names = [field.name for field in fields(self)]
+        self._refuse(names, f"is for tables; {what}. Leave it out.")
 
     def _refuse(self, names: Sequence[str], why: str) -> None:
         for name in names:
@@ -136,7 +113,6 @@ def open_rows(
     source: Any,
     columns: Sequence[str | int] | None = None,
     missing: Missing = "error",
-    block_rows: int | None = None,
     *,
     exclude: Sequence[str | int] | None = None,
     na_values: Sequence[str] | None = None,
@@ -166,15 +142,14 @@ def open_rows(
     missing : {"error", "drop", "model"}
         What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
         give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
-    block_rows : int, optional
-        Most rows in a block; by default at most 16 MiB and 131,072 rows.
     delimiter, decimal : str
         For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
     header : bool, optional
         For CSV and Excel: whether the first line holds the names of the columns. By default it does
         if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
-        columns, where they alone are quoted, where they are years above numbers that are none, and
-        where they are whole above columns of fractions; ``notes`` of the rows says so.
+        columns and no other row is like them, where they alone are quoted, where they are years
+        above numbers that are none, and where they are whole above columns of fractions; ``notes``
+        of the rows says so.
 
     Returns
     -------
@@ -188,31 +163,24 @@ def open_rows(
     >>> [block.tolist() for block in source.blocks()]
     [[[1.0], [3.0], [5.0]]]
     """
-    if block_rows is not None:
-        check_count("block_rows", block_rows, 1)
-    reading = Reading(columns, exclude, na_values, delimiter, decimal, header)
-    return reading.open(source, missing, block_rows=block_rows)
+    reading = Reading(delimiter, decimal, na_values, header, columns, exclude)
+    return reading.open(source, missing)
 
 
 def open_sources(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
     """The sources of anything that holds a table, one for each file; `expected` are its names."""
-    dialect = reading.dialect  # checked for rows in memory, too
     if isinstance(data, Source):
         return [data]
     if isinstance(data, list) and data and all(isinstance(x, Source) for x in data):
         return data
     if names := path_list(data):
-        files = [file for name in names for file in _files(name)]
-        repeated = sorted(without_secrets(str(x)) for x, n in Counter(files).items() if n > 1)
-        if repeated:
-            raise InputError(f"the same file is given twice: {', '.join(repeated[:5])}.")
-        return [_open_any(file, dialect) for file in files]
-    if copies.is_query(data):
-        return [copies.open_query(data)]
+        return [open_file(file, reading) for name in names for file in _files(name)]
+    if arrow_files.is_query(data):  # whose columns may be attributes
+        return [arrow_files.open_query(data)]
     if _is_stream(data):
-        return [open_file(copies.copied_stream(data), dialect)]
+        return [open_file(copies.copied_stream(data), reading)]
     if hasattr(data, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
@@ -238,7 +206,7 @@ def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) ->
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or copies.is_query(data) or _is_stream(data)
+    return bool(path_list(data)) or arrow_files.is_query(data) or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
@@ -281,10 +249,10 @@ def missing_input(path: str) -> NoInputError:
     return NoInputError(f"{without_secrets(path)} is an address; {cure}")
 
 
-def _files(text: str) -> list[Path | str]:
-    """The files of a path, folder or pattern; remote ones by their addresses."""
+def _files(text: str) -> list[Path] | list[copies.LocalCopy]:
+    """The files of a path, folder or pattern; copies of those at an address."""
     if not copies.is_address(text) or Path(text).exists():
-        return [*expand(text)]
+        return expand(text)
     if text.startswith("file:"):
         raise missing_input(text)
     if find_spec("fsspec") is None:
@@ -292,7 +260,7 @@ def _files(text: str) -> list[Path | str]:
             f"{without_secrets(text)} is an address; reading it needs fsspec, which is not "
             f"installed: pip install momentmix[remote]. {_BY_HAND}"
         )
-    return [*copies.remote_files(text, lambda path: _readable(Path(path)))]
+    return copies.remote_files(text, lambda path: _readable(Path(path)), _suffix)
 
 
 def _readable(relative: Path) -> bool:
@@ -305,29 +273,14 @@ def _suffix(name: str) -> str:
     return next((s for s in _READERS if name.lower().endswith(s)), "")
 
 
-def _open_any(file: Path | str, dialect: Dialect) -> Source:
-    if isinstance(file, Path):
-        return open_file(file, dialect)
-    if not (suffix := _suffix(os.path.basename(urlsplit(file).path))):
-        raise _unknown(file)
-    return open_file(copies.fetched(file, suffix), dialect)
-
-
 def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
     suffix = _suffix(os.path.basename(path))
     if not suffix:
-        raise _unknown(path)
-    module, name = _READERS[suffix]
-    opener = getattr(import_module(f"momentmix.tables.formats.{module}"), name)
-    source: Source = opener(path) if module in _BINARY else opener(path, dialect)
+        raise InputError(
+            f"{path} has no known ending; momentmix reads {_KNOWN}. Rename or convert it."
+        )
+    source: Source = _READERS[suffix](path, dialect)
     return source
-
-
-def _unknown(path: object) -> InputError:
-    return InputError(
-        f"{without_secrets(str(path))} has no known ending; momentmix reads {_KNOWN}. Rename "
-        "or convert it."
-    )

@@ -203,19 +203,16 @@ class Schema:
             Where a value is outside the range of its family, a level was never seen, or a cell is
             missing in a column that has no ``seen``.
         """
-        features, left_out = self.encode_for_prediction(rows)
-        if left_out is not None:
-            raise encoding.missing_cell(left_out, encoding.place_of(self.columns))
-        return features
-
-    def encode_for_prediction(self, rows: Any) -> encoding.Encoded:
-        """Rows as features, and which cells are to be left out of the density."""
         table = MemoryTable(rows, expected=self.column_names)
         if not table.n_rows:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
-        (batch,) = table.batches(places)
-        return encoding.encode(self.columns, batch.columns, encoding.place_of(self.columns))
+        ((_, batch),) = table.batches(places)
+        where = encoding.place_of(self.columns)
+        features, left_out = encoding.encode(self.columns, batch, where)
+        if left_out is not None:
+            raise encoding.missing_cell(left_out, where)
+        return features
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -333,11 +330,9 @@ _FIELDS = Fields(
 )
 
 
-def plain_schema(
-    n_columns: int, names: tuple[str, ...] | None = None, drops: bool = False
-) -> Schema:
-    """The schema of numbers without missing cells; `drops` as of `Column`."""
-    return Schema(tuple(Column(name, drops=drops) for name in names or (None,) * n_columns))
+def plain_schema(n_columns: int, names: tuple[str, ...] | None = None) -> Schema:
+    """The schema of numbers without missing cells."""
+    return Schema(tuple(Column(name) for name in names or (None,) * n_columns))
 
 
 def joined(left: Schema, right: Schema) -> Schema:
@@ -360,29 +355,28 @@ def _joined(a: Column, b: Column, label: str) -> Column:
         )
     name = a.name or b.name
     key = int(label.split()[1]) if name is None else name
-    both = [*dict.fromkeys(a.levels + b.levels)]
     for expected, left, right, wanted in (
-        ("one family", a.family, b.family, a.family_name),
-        ("one transform", a.transform, b.transform, a.transform or b.transform),
-        ("the same levels, in one order", a.levels, b.levels, both),
+        ("one family", a.family_name, b.family_name, a.family_name),
+        (
+            "the same levels, in one order",
+            a.levels,
+            b.levels,
+            [*dict.fromkeys(a.levels + b.levels)],
+        ),
     ):
         if left != right:
-            given = [
-                x or "as it is" if isinstance(x, str) else f"of {', '.join(map(ascii, x))}"
-                for x in (left, right)
-            ]
             raise InputError(
-                f"a column must have {expected}; {label} is {given[0]} in one table and {given[1]} "
-                f"in the other. Pass the same for both: {option(families={key: wanted})}."
+                f"a column must have {expected}; {label} is {_listed(left)} in one table and "
+                f"{_listed(right)} in the other. Pass the same for both: "
+                f"{option(families={key: wanted})}."
             )
-    levels: tuple[Any, ...] = a.levels
-    if any(type(level) is int for level in (*a.levels, *b.levels)):
-        levels = tuple(map(int, a.levels))  # where one column has integers and the other bools
+    # Where one column has integers and the other bools, these are integers.
+    are_bools = all(isinstance(level, bool | str) for level in a.levels + b.levels)
+    levels = a.levels if are_bools else tuple(map(int, a.levels))
     centers = [column.center for column in (a, b) if column.has_missing]
-    return replace(
-        a,
-        name=name,
-        levels=levels,
-        has_missing=bool(centers),
-        center=min(centers, key=lambda c: (abs(c), c), default=0.0),
-    )
+    center = min(centers, key=lambda c: (abs(c), c), default=0.0)
+    return replace(a, name=name, levels=levels, has_missing=bool(centers), center=center)
+
+
+def _listed(family: str | tuple[Any, ...]) -> str:
+    return family if isinstance(family, str) else f"of {', '.join(map(ascii, family))}"

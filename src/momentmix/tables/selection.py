@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.tables.names import check_encodable, left_out_notes, matching, place_of
@@ -15,32 +16,27 @@ _USABLE = ("number", "bool", "mixed", "text")  # kinds of columns that can be fe
 
 def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
     """Return the numbers of the chosen columns; None for all, whose names must then differ."""
+    names = table.column_names
     if columns is None:
-        _check_different(table, table.column_names or ())
+        _check_different(table, names or ())
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
-    found = [matching(x, table.column_names) or _column(table, x) for x in columns]
-    named, numbers = {x for x in found if isinstance(x, int)}, list[int]()
-    for some in found:  # of patterns those that nothing before them takes, and no name or number
-        chosen = [some] if isinstance(some, int) else [i for i in some if i not in named]
-        numbers += [i for i in chosen if isinstance(some, int) or i not in numbers]
-    if not numbers or len(set(numbers)) != len(numbers):
+    chosen = [matching(x, names) or [_column(table, x)] for x in columns]
+    named = [some[0] for some, x in zip(chosen, columns, strict=True) if not matching(x, names)]
+    if not chosen or len(set(named)) != len(named):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
-    return numbers
-
-
-def _repeated(table: Source) -> set[str]:
-    return {name for name, times in Counter(table.column_names or ()).items() if times > 1}
+    return list(dict.fromkeys(chain.from_iterable(chosen)))
 
 
 def _check_different(table: Source, names: Iterable[str]) -> None:
     """Raise where several columns have one of these names."""
-    listed = []
-    for name in sorted(_repeated(table).intersection(names))[:5]:
-        numbers = [str(i) for i, other in enumerate(table.column_names or ()) if other == name]
-        listed.append(f"{name!a} (columns {', '.join(numbers[:5])})")
-    if listed:
+    numbers, every = defaultdict[str, list[str]](list), table.column_names or ()
+    for i, name in enumerate(every):
+        numbers[name].append(str(i))
+    repeated = [name for name in sorted({*names}) if len(numbers[name]) > 1][:5]
+    if repeated:
+        listed = (f"{name!a} (columns {', '.join(numbers[name][:5])})" for name in repeated)
         raise InputError(
             f"{table.name}: names of columns must differ from each other; repeated: "
             f"{', '.join(listed)}. Choose columns by number with {option(columns=...)}, or rename "
@@ -137,14 +133,6 @@ def usable_columns(
             f"columns of numbers or of few levels with {option(columns=...)}."
         )
     return places, tuple(notes)
-
-
-def column_keys(table: Source, chosen: Sequence[int]) -> list[str | int]:
-    """A key of each chosen column: its name, or its number if it has none or shares it."""
-    names, repeated = table.column_names, _repeated(table)
-    if names is None:
-        return list(chosen)
-    return [i if names[i] in repeated else names[i] for i in chosen]
 
 
 def feature_names(table: Source, chosen: Sequence[int]) -> tuple[str, ...] | None:

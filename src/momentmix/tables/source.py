@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
+import filecmp
 import hashlib
 import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from momentmix.errors import InputError, printable
 from momentmix.lazy import lazy_property
-from momentmix.tables.columns import NO_CELL, NUMBER, Kind, arrow_kind, checked
+from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
 _BATCH_BYTES = 1 << 24  # of numbers, however many columns
-_SAMPLES, _SAMPLE_BYTES = 16, 1 << 16  # of a file: read in milliseconds
+_END = 1 << 16  # bytes
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
 Columns = Sequence[int]  # by number
-
-
-class Batch(NamedTuple):
-    """Consecutive rows: the chosen columns, in that order, as of `momentmix.tables.columns`."""
-
-    first_row: int  # its number in the table
-    n_rows: int
-    columns: list[Any]
+Batch = tuple[int, list[Any]]  # number of the first row; the chosen columns, in that order
 
 
 class Source(ABC):
@@ -42,17 +37,15 @@ class Source(ABC):
     n_columns: int
     n_rows: int | None = None  # None: not known before all rows have been read
     in_memory: bool = False
-    # Whether another thread should read while the rows before are worked on: not where they are in
-    # memory.
-    reads_ahead: bool = False
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
+    mark: str = ""  # of a file: what tells it from others that have the same sums
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
 
     @abstractmethod
     def batches(
         self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
     ) -> Iterator[Batch]:
-        """Batches of the given columns, which may repeat.
+        """Batches of the given columns, which may repeat, as of `momentmix.tables.columns`.
 
         Columns of CSV with places `as_text` among `columns` are text, whatever they hold. Those
         `as_written` are text in which texts that mean a missing cell stay as they are.
@@ -79,15 +72,6 @@ class Source(ABC):
         """The place of a cell in words."""
         return f"{self.name}, {self.where(row)}, {self.label(column)}"
 
-    @property
-    @abstractmethod
-    def mark(self) -> str:
-        """A digest that is known before the rows are read; equal tables have the same one."""
-
-    def digest(self) -> object:
-        """A digest of all that the table holds."""
-        return self.mark
-
     def check_unchanged(self) -> None:
         """Raise unless the table is as it was when it was opened."""
         return  # what is in memory does not change by itself
@@ -96,30 +80,17 @@ class Source(ABC):
 class FileSource(Source):
     """A file on disk; ``str(path)`` is its name in messages. A `LocalCopy` lives as long as it."""
 
-    reads_ahead = True
-
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path, self.name, self._given = Path(path), str(path), path
         self._opened = self._stamp()
 
     @lazy_property
     def mark(self) -> str:
-        """Digest of the size and of samples of the file, not of its name: a copy is the same file.
-
-        Files with the same mark are distinguished by their whole digest, or the sums of their rows.
-        """
-        size = self.path.stat().st_size
-        digest, last = hashlib.sha256(str(size).encode()), max(size - _SAMPLE_BYTES, 0)
+        """Digest of the size and the ends of the file, not of its name: a copy is the same file."""
         with self.path.open("rb") as file:
-            for i in range(_SAMPLES if last else 1):
-                file.seek(last * i // (_SAMPLES - 1))
-                digest.update(file.read(_SAMPLE_BYTES))
-        return digest.hexdigest()
-
-    def digest(self) -> object:
-        """A digest of the whole file."""
-        with self.path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").digest()
+            head, size = file.read(_END), file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _END))
+            return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
 
     def _stamp(self) -> tuple[int, int]:
         status = self.path.stat()
@@ -134,12 +105,12 @@ class FileSource(Source):
                 f"{self._opened}, and are {now}). Run again when it is complete."
             )
 
-    def refuse_damage(self) -> Any:
+    def _refuses_damage(self) -> Any:
         """Turn what pyarrow raises at unreadable bytes into an error that names the file."""
-        return refuse_damage(self._unreadable, lambda: self.path.stat().st_size)
+        return refuse_damage(self._unreadable, self._n_bytes)
 
     def _unreadable(self, text: str) -> InputError:
-        size = self.path.stat().st_size
+        size = self._n_bytes()
         if not size:
             return InputError(f"{self.name} is empty (0 bytes).")
         return InputError(
@@ -147,22 +118,19 @@ class FileSource(Source):
             f"bytes): {text} Write or copy it again."
         )
 
+    def _n_bytes(self) -> float:
+        return self.path.stat().st_size
 
-class ArrowSource(Source):
-    """Names and kinds of the columns of a source with a schema of Arrow."""
 
-    schema: Any
-
-    def set_schema(self, schema: Any) -> None:
-        """Take the schema of Arrow that names the columns and their types."""
-        self.schema, self.column_names = schema, tuple(schema.names)
-        self.n_columns = len(schema.names)
-        if not self.n_columns:
-            raise InputError(f"{self.name} has no columns.")
-
-    def kind(self, column: int) -> Kind:
-        """Content of a column, from its type."""
-        return arrow_kind(self.schema.field(column).type)
+def check_different(sources: Sequence[Source]) -> None:
+    """Raise where one file is a copy of another, whose rows would count twice."""
+    alike = defaultdict[str, list[Path]](list)
+    files = [source for source in sources if isinstance(source, FileSource)]
+    for source in files if len(files) > 1 else ():
+        others = alike[source.mark]
+        if any(filecmp.cmp(source.path, other, shallow=False) for other in others):
+            raise InputError(counted_twice(source.name))
+        others.append(source.path)
 
 
 def batch_rows(n_columns: int) -> int:
@@ -171,14 +139,26 @@ def batch_rows(n_columns: int) -> int:
     return 1 << (fitting.bit_length() - 1)
 
 
-def numbered(batches: Iterable[Any]) -> Iterator[Batch]:
-    """Record batches, checked and numbered, cut where they are long."""
-    position = 0
-    for batch in map(checked, batches):
-        for first in range(0, batch.num_rows, BATCH_ROWS):
-            part = batch.slice(first, BATCH_ROWS)
-            yield Batch(position + first, part.num_rows, part.columns)
-        position += batch.num_rows
+@contextmanager
+def refuse_damage(
+    refusal: Callable[[str], Exception], n_bytes: Callable[[], float] = lambda: math.inf
+) -> Iterator[None]:
+    """Turn what pyarrow raises at unreadable bytes, but for memory, into a `refusal`."""
+    import pyarrow
+
+    try:
+        yield
+    except InputError:
+        raise
+    except (pyarrow.ArrowException, OSError, *_DAMAGE) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # of the system, not of the bytes
+        if isinstance(error, MemoryError):
+            asked = re.search(r"size (\d+) failed", str(error))
+            if asked is None or int(asked[1]) <= _MOST_PACKED * n_bytes():
+                raise
+        text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
+        raise refusal(printable(text)[:200]) from None
 
 
 def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
@@ -195,30 +175,6 @@ def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
                 f"leave it out with {option(exclude=...)}."
             )
     return next((kind for kind, *_ in known if kind.kind == "mixed"), first)
-
-
-@contextmanager
-def refuse_damage(
-    refusal: Callable[[str], Exception],
-    size: Callable[[], float] = lambda: math.inf,
-    others: tuple[type[Exception], ...] = (),
-) -> Iterator[None]:
-    """Turn what pyarrow raises at unreadable bytes, but for memory, into a `refusal`."""
-    import pyarrow
-
-    try:
-        yield
-    except InputError:
-        raise
-    except (pyarrow.ArrowException, OSError, *_DAMAGE, *others) as error:
-        if getattr(error, "errno", None) is not None:
-            raise  # of the system, not of the bytes
-        if isinstance(error, MemoryError):
-            asked = re.search(r"size (\d+) failed", str(error))
-            if asked is None or int(asked[1]) <= _MOST_PACKED * size():
-                raise
-        text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
-        raise refusal(printable(text)[:200]) from None
 
 
 def counted_twice(name: str) -> str:

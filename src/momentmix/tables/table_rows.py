@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
-from functools import reduce
-from itertools import chain
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -22,10 +19,12 @@ from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell, war
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
-from momentmix.tables.source import Batch, Source, common_kind, counted_twice
+from momentmix.tables.source import Source, common_kind
 from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]
+# Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
+_MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
 
 
 def check_missing(missing: object) -> None:
@@ -48,8 +47,7 @@ class RowBlock(NamedTuple):
     left_out: NDArray[np.bool_] | None = None  # as of `Encoded`, where rows are to be predicted
     kept: NDArray[np.bool_] | None = None  # which of the rows read were kept; None if all were
     dropped: Spread | None = None  # of the rows that were not kept
-    # Columns beside those of the features, of all rows: pieces, as the source gives them.
-    others: list[list[Any]] = []  # noqa: RUF012 - never changed
+    others: Sequence[Any] = ()  # columns beside those of the features, of all rows
 
     @property
     def encoded(self) -> Encoded:
@@ -68,46 +66,38 @@ class TableRows(Rows):
         Which columns were left out, and why.
     """
 
-    _are_different = False  # whether sources with the same mark have been compared
     may_count: tuple[int, ...] = ()  # columns of whole numbers without a given family
-    learned: Schema  # by which rows are encoded, also where the features are the columns
+    texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
+    encoding: Schema | None = None  # by which rows are encoded; None before it was learned
+    n_dropped = 0
+    _n_rows: int | None = None
 
     def __init__(
         self,
         sources: Sequence[Source],
         columns: list[list[int]],
         missing: Missing,
-        block_rows: int,
         chosen: bool = True,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.sources, self.columns = list(sources), columns  # by their numbers in each source
-        self.missing, self.block_rows = missing, block_rows
+        self.missing, self.notes = missing, notes
         self.chosen = chosen  # whether the columns were chosen: none is then left out
-        self.notes = notes
+        self.block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(columns[0]))))
         self.kinds = [_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
-        self.texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
         counts = [source.n_rows for source in sources]
         self.expected_rows = None if None in counts else sum(n for n in counts if n is not None)
-        self.n_dropped = 0
-        self._n_rows: int | None = None
-        self._held: dict[int, tuple[list[int], list[Batch]]] = {}  # places and batches by source
-        self._set_schema(None)
 
-    def _set_schema(self, schema: Schema | None) -> None:
-        is_plain = schema is None or schema.is_plain
-        self.schema = None if is_plain else schema
-        self.feature_names = self.column_names
-        if schema is not None:
-            self.feature_names = schema.column_names if is_plain else schema.feature_names
-        drops = self.missing == "drop"
-        self.learned = schema or plain_schema(len(self.columns[0]), self.column_names, drops)
-        self.is_learned = schema is not None
+    def changed(self, **attributes: Any) -> TableRows:
+        """The same tables with other attributes."""
+        twin = copy(self)
+        vars(twin).update(attributes, _n_rows=None)
+        return twin
 
     def with_schema(self, schema: Schema, notes: Sequence[str] = ()) -> TableRows:
         """The same tables as features."""
-        return self.changed(schema, notes=(*self.notes, *notes))
+        return self.changed(encoding=schema, notes=(*self.notes, *notes))
 
     def selected(self, places: Sequence[int]) -> TableRows:
         """The same tables with some of the columns, to be learned."""
@@ -117,7 +107,7 @@ class TableRows(Rows):
             kinds=[self.kinds[j] for j in places],
             texts=frozenset(k for k, j in enumerate(places) if j in self.texts),
             column_names=None if names is None else tuple(names[j] for j in places),
-            _held={},
+            encoding=None,
         )
 
     def as_text(self, places: Sequence[int]) -> TableRows:
@@ -126,50 +116,24 @@ class TableRows(Rows):
         for j in places:
             if kinds[j].kind == "varied" and all(source.nulls for source in self.sources):
                 kinds[j] = Kind("text", "text")
-        return self.changed(texts=frozenset(places), kinds=kinds, _held={})
+        return self.changed(texts=frozenset(places), kinds=kinds)
 
-    def changed(self, schema: Schema | None = None, **attributes: Any) -> TableRows:
-        """The same tables with other attributes, to be learned unless there is a schema."""
-        twin = copy(self)
-        vars(twin).update(attributes, _n_rows=None)
-        twin._set_schema(schema)
-        return twin
+    @property
+    def learned(self) -> Schema:
+        """The schema of the features; of numbers, before it was learned."""
+        return self.encoding or plain_schema(len(self.columns[0]), self.column_names)
 
-    def held(self, n_bytes: float) -> TableRows:
-        """The same rows from memory, where their batches take no more than so many bytes there."""
-        rows = self.expected_rows or 0
-        if not n_bytes or self.sources[0].in_memory or 8 * rows * len(self.kinds) > n_bytes:
-            return self
-        held: dict[int, tuple[list[int], list[Batch]]] = {}
-        for i in range(len(self.sources)):
-            held[i] = list(range(len(self.columns[i]))), []
-            for batch in self._read(i, range(len(self.columns[i]))):
-                n_bytes -= sum(column.nbytes for column in batch.columns)
-                if n_bytes < 0:
-                    return self
-                held[i][1].append(batch)
-        twin = copy(self)
-        twin._held = held
-        return twin
+    @property
+    def schema(self) -> Schema | None:  # type: ignore[override]
+        """By which columns became features; None where they are these."""
+        return None if self.encoding is None or self.encoding.is_plain else self.encoding
 
-    def _read(
-        self, table: int, places: Sequence[int], others: Sequence[int] = ()
-    ) -> Iterator[Batch]:
-        """Batches of columns by their places, and of `others` of the source as they are written."""
-        self._check_kinds()
-        source = self.sources[table]
-        source.check_unchanged()
-        if table in self._held and not others:
-            held, batches = self._held[table]
-            yield from (
-                b._replace(columns=[b.columns[held.index(j)] for j in places]) for b in batches
-            )
-        else:
-            columns = [*(self.columns[table][j] for j in places), *others]
-            texts = [k for k, j in enumerate(places) if j in self.texts]
-            written = range(len(places), len(columns))
-            yield from source.batches(columns, texts, written)
-        source.check_unchanged()
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:  # type: ignore[override]
+        """Names of the features."""
+        if self.encoding is None:
+            return self.column_names
+        return self.encoding.column_names if self.encoding.is_plain else self.encoding.feature_names
 
     @property
     def n_features(self) -> int:
@@ -180,13 +144,9 @@ class TableRows(Rows):
     def n_rows(self) -> int:
         """Number of rows that `blocks` gives; costs a pass where the formats do not have it."""
         if self._n_rows is None:
-            known = None if self._drops else self.expected_rows
+            known = None if self.missing == "drop" else self.expected_rows
             self._n_rows = sum(map(len, self.blocks())) if known is None else known
         return self._n_rows
-
-    @property
-    def _drops(self) -> bool:
-        return any(column.drops for column in self.learned.columns)
 
     def where(self, table: int, row: int, column: int) -> str:
         """The place of a cell in words; `column` is its place among the columns."""
@@ -195,16 +155,16 @@ class TableRows(Rows):
     def without_rows(self) -> InputError:
         """The error where there are none."""
         kind, cure = "", ""
-        if self._drops or self.missing == "drop":
+        if self.missing == "drop":
             kind = " without missing cells"
             cure = f" Leave out columns, or pass {option(missing='mar')}."
         name = self.sources[0].name
         return InputError(f"a table must hold at least one row; {name} holds no rows{kind}.{cure}")
 
-    def check_numeric(self) -> TableRows:
-        """The rows themselves; an error where a column is text that nothing is known of."""
+    def _check_numeric(self) -> None:
+        """Raise where a column is text that nothing is known of."""
         texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]
-        if texts and not self.is_learned:
+        if texts and self.encoding is None:
             source, numbers = self.sources[0], self.columns[0]
             labels = [f"{source.label(numbers[j])} ({self.kinds[j].type})" for j in texts]
             refused = ", ".join(labels).replace("column ", "")
@@ -213,14 +173,36 @@ class TableRows(Rows):
                 f"them out with {option(exclude=...)}, or select others with "
                 f"{option(columns=...)}."
             )
-        return self
-
-    def _check_kinds(self) -> None:
-        """Raise where a column holds different things in several inputs."""
-        if varied := [kind for kind in self.kinds if kind.kind == "varied"]:
-            raise InputError(varied[0].type)
 
     # -- passes over the rows ------------------------------------------------------------------
+
+    def batches(
+        self, table: int, places: Sequence[int] | None = None, others: Sequence[int] = ()
+    ) -> Iterator[tuple[int, list[Any]]]:
+        """First row and columns of each batch of a source, by their places; by default all.
+
+        `others` are further columns by their numbers, as they are written.
+        """
+        if varied := [kind for kind in self.kinds if kind.kind == "varied"]:
+            raise InputError(varied[0].type)
+        source = self.sources[table]
+        places = range(len(self.kinds)) if places is None else places
+        columns = [*(self.columns[table][j] for j in places), *others]
+        texts = [k for k, j in enumerate(places) if j in self.texts]
+        known = self.expected_rows
+        if known is None and self._n_rows is not None:
+            known = self._n_rows + self.n_dropped
+        count = row_counter(known, goes_on=table > 0)
+        source.check_unchanged()
+        try:
+            for first, batch in source.batches(columns, texts, range(len(places), len(columns))):
+                source.check_unchanged()  # a file that grows as it is read has no end
+                count(len(batch[0]))
+                yield first, batch
+        except (InputError, OSError):
+            source.check_unchanged()  # if it has changed, that is the reason
+            raise
+        source.check_unchanged()
 
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of features, each of shape (some, n_features)."""
@@ -229,7 +211,6 @@ class TableRows(Rows):
     def all_blocks(self, unseen: Unseen | None = None) -> Iterator[RowBlock]:
         """The blocks of all sources; counts the rows that were dropped."""
         n_dropped, n_rows, dropped = 0, 0, None
-        self._check_different()
         for i in range(len(self.sources)):
             for block in self.source_blocks(i, unseen=unseen):
                 n_dropped += block.n_read - len(block.features)
@@ -238,120 +219,70 @@ class TableRows(Rows):
                 yield block
         self.n_dropped, self._n_rows, self.dropped = n_dropped, n_rows, dropped
 
-    def _check_different(self) -> None:
-        """Raise where two sources are the same file, or copies."""
-        if len(self.sources) == 1 or self._are_different:
-            return  # the mark of a table in memory is a digest of all its cells
-        times, digests = Counter(source.mark for source in self.sources), set()
-        for source in self.sources:
-            if times[source.mark] > 1:
-                digest = source.digest()
-                if digest in digests:
-                    raise InputError(counted_twice(source.name))
-                digests.add(digest)
-        self._are_different = True
-
     def source_blocks(
         self, table: int, others: Sequence[int] = (), unseen: Unseen | None = None
     ) -> Iterator[RowBlock]:
         """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
         `others` are further columns to read, in CSV as text. Where `unseen` is given, rows are read
-        for prediction: `Block.left_out` marks missing cells, which are no error unless the rows
+        for prediction: `RowBlock.left_out` marks missing cells, which are no error unless the rows
         were opened with missing="error".
         """
-        self.check_numeric()
-        source, count = self.sources[table], row_counter(self._known_rows(), goes_on=table > 0)
-        blocks = self._joined_blocks(table, list(others), unseen)
-        try:
-            reads_ahead = source.reads_ahead and table not in self._held
-            for block in read_ahead(blocks) if reads_ahead else blocks:
-                source.check_unchanged()  # a file that grows as it is read has no end
-                count(block.n_read)
-                yield block
-        except (InputError, OSError):
-            source.check_unchanged()  # if it has changed, that is the reason
-            raise
+        self._check_numeric()
+        blocks = self._encoded(table, others, unseen)
+        return blocks if self.sources[table].in_memory else read_ahead(blocks)
 
-    def _known_rows(self) -> int | None:
-        """Number of rows of all sources, for the progress."""
-        if self.expected_rows is None and self._n_rows is not None:
-            return self._n_rows + self.n_dropped
-        return self.expected_rows
-
-    def _joined_blocks(
-        self, table: int, others: list[int], unseen: Unseen | None
+    def _encoded(
+        self, table: int, others: Sequence[int], unseen: Unseen | None
     ) -> Generator[RowBlock]:
-        """Batches of any sizes as blocks of at most `block_rows` rows."""
-        n_columns, size = len(self.columns[table]), 0
-        pieces: list[RowBlock] = []
-        for batch in self._read(table, range(n_columns), others):
-            for start in range(0, batch.n_rows, self.block_rows):
-                rows = slice(start, min(start + self.block_rows, batch.n_rows))
-                part = [column[rows] for column in batch.columns]
-                if size + rows.stop - start > self.block_rows:
-                    yield join_blocks(pieces, n_columns)
-                    pieces, size = [], 0
-                block = self._block(table, batch.first_row + start, part[:n_columns], unseen)
-                pieces.append(block._replace(others=[[column] for column in part[n_columns:]]))
-                size += block.n_read
-        if pieces:
-            yield join_blocks(pieces, n_columns)
+        n_columns, schema = len(self.kinds), self.learned
+        for first, batch in self.batches(table, None, others):
+            for start in range(0, len(batch[0]), self.block_rows):
+                part = [column[start : start + self.block_rows] for column in batch]
+                block = self._block(table, schema, first + start, part[:n_columns], unseen)
+                yield block._replace(others=part[n_columns:])
 
-    def _block(self, table: int, first: int, batch: list[Any], unseen: Unseen | None) -> RowBlock:
+    def _block(
+        self, table: int, schema: Schema, first: int, batch: list[Any], unseen: Unseen | None
+    ) -> RowBlock:
         """Consecutive rows of a batch, the first of which has this number, as features."""
-        columns, size = self.learned.columns, len(batch[0])
+        source, size = self.sources[table], len(batch[0])
+        for number, cells in zip(self.columns[table], batch, strict=True):
+            if kind_of(cells).kind == "number":
+                warn_integers(numbers_of(cells), f"{source.name}, {source.label(number)} holds")
 
         def where(row: int, column: int) -> str:
             return self.where(table, first + row, column)
 
-        source = self.sources[table]
-        for number, cells in zip(self.columns[table], batch, strict=True):
-            if kind_of(cells).kind == "number":
-                warn_integers(numbers_of(cells), f"{source.name}, {source.label(number)} holds")
-        features, left_out = encode(columns, batch, where, unseen or "error")
-        drops = np.array([column.drops for column in columns])
-        if left_out is None:
-            if not any(column.drops and column.has_missing for column in columns):
+        drops = self.missing == "drop"
+        features, left_out = encode(schema.columns, batch, where, unseen or "error", drops)
+        if unseen == "missing" and left_out is not None and not (first or source.in_memory):
+            warn_of_unknown(schema.columns, batch)
+        if drops:
+            missing = np.zeros((size, 1), dtype=bool) if left_out is None else left_out.copy()
+            for j, column in enumerate(schema.columns if left_out is not None else ()):
+                if column.levels:  # a level that was never seen is no reason to drop the row
+                    missing[:, j] &= missing_cells(batch[j])
+            lost = np.asarray(missing.any(axis=1))
+            for seen in filter(None, map(schema.seen_of, range(schema.n_columns))):
+                lost |= features[:, seen] == 0
+            if lost.any():
+                gaps = missing[lost][:, schema.column_of] if left_out is not None else False
+                dropped = Spread.of(np.where(gaps, np.nan, features[lost]))
+                left_out = None if left_out is None else left_out[~lost]
+                return RowBlock(first, size, features[~lost], left_out, ~lost, dropped)
+        elif left_out is not None and (self.missing == "error" or unseen is None):
+            if self.encoding is None and self.missing != "error":
+                features[left_out] = np.nan
                 return RowBlock(first, size, features)
-            left_out = np.zeros((size, len(batch)), dtype=bool)
-        if unseen == "missing" and not first and not source.in_memory:
-            warn_of_unknown(columns, batch)
-        by_column = [  # without cells that are no level, or that are modeled as missing
-            missing_cells(cells) & (own | column.drops)
-            if column.levels or column.has_missing
-            else own
-            for column, cells, own in zip(columns, batch, left_out.T, strict=True)
-        ]
-        missing = np.column_stack(by_column)
-        refuses = self.missing == "error"
-        if unseen is None:
-            refuses = self.is_learned or not keeps_gaps(self.missing)
-        if refuses and (missing & ~drops).any():
-            raise missing_cell(missing & ~drops, where)
-        if unseen is None and not refuses:
-            features[left_out] = np.nan
-            return RowBlock(first, size, features)
-        left_out, kept = left_out | (missing & drops), ~(missing & drops).any(axis=1)
-        if kept.all():
-            return RowBlock(first, size, features, left_out if left_out.any() else None)
-        rest = np.where(left_out[~kept][:, self.learned.column_of], np.nan, features[~kept])
-        features, left_out = features[kept], left_out[kept]
-        left_out = left_out if left_out.any() else None
-        return RowBlock(first, size, features, left_out, kept, Spread.of(rest))
-
-    def batches(self, places: Sequence[int]) -> Iterator[list[Any]]:
-        """Columns with these places, batch by batch, of all sources."""
-        for i in range(len(self.sources)):
-            count = row_counter(self._known_rows(), goes_on=i > 0)
-            for batch in self._read(i, places):
-                count(batch.n_rows)
-                yield batch.columns
+            missing = left_out & np.column_stack([missing_cells(cells) for cells in batch])
+            if missing.any():
+                raise missing_cell(missing, where)
+        return RowBlock(first, size, features, left_out)
 
     def head(self) -> list[Any] | None:
         """The first rows of the first source; None if there are none."""
-        batches = self._read(0, range(len(self.columns[0])))
-        return next((batch.columns for batch in batches if batch.n_rows), None)
+        return next((batch for _, batch in self.batches(0) if len(batch[0])), None)
 
     def read_all(self) -> Float:
         """All rows as one array of shape (n_rows, n_features), in memory."""
@@ -359,28 +290,21 @@ class TableRows(Rows):
 
     def read_within(self, n_bytes: float) -> tuple[Float, NDArray[np.bool_] | None] | None:
         """All rows as one array, and which were kept; None if they take more than so many bytes."""
-        most, n_rows = self.expected_rows, 0
-        if most is not None and 8 * most * self.n_features > n_bytes:
+        if 8 * (self.expected_rows or 0) * self.n_features > n_bytes:
             return None
-        features = np.empty((most or 0, self.n_features))
-        blocks, kept = [features], list[tuple[NDArray[np.bool_] | None, tuple[int]]]()
+        size = self.block_rows
+        if self.sources[0].in_memory:  # in one block, which takes no further copy
+            self.block_rows = max(1, self.sources[0].n_rows or 0)
+        features, kept = [np.empty((0, self.n_features))], [np.empty(0, dtype=bool)]
         for block in self.all_blocks():
-            start, n_rows = n_rows, n_rows + len(block.features)
-            if 8 * n_rows * self.n_features > n_bytes:
+            features.append(block.features)
+            kept.append(np.ones(block.n_read, bool) if block.kept is None else block.kept)
+            n_bytes -= block.features.nbytes
+            if n_bytes < 0:
                 return None
-            if most is None:
-                blocks.append(block.features)
-            else:
-                features[start:n_rows] = block.features
-            kept.append((block.kept, (block.n_read,)))
-        features = np.concatenate(blocks) if most is None else features[:n_rows]
-        return features, _joined(kept, True)
-
-    @property
-    def policy(self) -> str:
-        """Treatment of missing cells, as in the names of shards."""
-        modeled = any(column.has_missing for column in self.learned.columns)
-        return "drop" if self._drops else "model" if modeled else "error"
+        self.block_rows = size
+        whole = features[1] if len(features) == 2 else np.concatenate(features)
+        return whole, np.concatenate(kept) if self.n_dropped else None
 
     def __repr__(self) -> str:
         rows = "unknown" if self.expected_rows is None else f"{self.expected_rows:,}"
@@ -396,27 +320,3 @@ def _kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
         return common_kind(sources, columns)
     except InputError as error:
         return Kind("varied", str(error))
-
-
-def join_blocks(pieces: Sequence[RowBlock], n_columns: int) -> RowBlock:
-    """Consecutive blocks as one."""
-    if len(pieces) == 1:
-        return pieces[0]
-    return RowBlock(
-        pieces[0].first_row,
-        sum(piece.n_read for piece in pieces),
-        np.concatenate([piece.features for piece in pieces]),
-        _joined([(p.left_out, (len(p.features), n_columns)) for p in pieces], False),
-        _joined([(p.kept, (p.n_read,)) for p in pieces], True),
-        reduce(lambda a, b: b if a is None else a.merged(b), [p.dropped for p in pieces]),
-        [[*chain(*parts)] for parts in zip(*(piece.others for piece in pieces), strict=True)],
-    )
-
-
-def _joined(
-    masks: Sequence[tuple[NDArray[np.bool_] | None, tuple[int, ...]]], usual: bool
-) -> NDArray[np.bool_] | None:
-    """Masks of consecutive rows, with their shapes, as one; None for one of usual values only."""
-    if all(mask is None for mask, _ in masks):
-        return None
-    return np.concatenate([np.full(n, usual) if mask is None else mask for mask, n in masks])

@@ -62,7 +62,7 @@ BAD = [
     (changed().replace('"version": 4', '"version": 4, "version": 4'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
     (block(means=[["0"]]), "means must be numbers or null"),
-    (changed(weights=[True]), "weights must be a list of numbers"),
+    (changed(weights=[True]), "weights must be numbers in lists"),
     (changed(version=True), "has version True"),
     (block(means=[[10**400]]), "means must be numbers or null"),
     (block(means=[[]]), "means must be numbers or null"),

@@ -55,20 +55,20 @@ def values(source, columns=None):
     """Return the rows of a source, float64 with NaN for nulls; batches must follow each other."""
     columns = range(source.n_columns) if columns is None else columns
     parts, position = [np.empty((0, len(columns)))], 0
-    for batch in source.batches(columns):
-        assert batch.first_row == position
-        assert batch.n_rows > 0
-        position += batch.n_rows
+    for first_row, batch in source.batches(columns):
+        assert first_row == position
+        assert len(batch[0]) > 0
+        position += len(batch[0])
         arrays = [
             column if isinstance(column, np.ndarray)
             else column.cast(pa.float64()).to_numpy(zero_copy_only=False)
-            for column in batch.columns
+            for column in batch
         ]  # fmt: skip
-        assert {len(array) for array in arrays} == {batch.n_rows}
+        assert {len(array) for array in arrays} == {len(batch[0])}
         parts.append(np.column_stack(arrays))
     return np.concatenate(parts)
 
 
 def cells(source, column):
     """Return the cells of a column as objects of Python."""
-    return [cell for batch in source.batches([column]) for cell in batch.columns[0].to_pylist()]
+    return [cell for _, (x,) in source.batches([column]) for cell in x.to_pylist()]

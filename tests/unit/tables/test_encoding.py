@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column, short_mean
-from momentmix.tables.learning import learn, open_data, schema_from
+from momentmix.tables.learning import learn, open_data, rows_to_predict, schema_from
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
 
@@ -147,15 +147,20 @@ def test_drop_leaves_rows_out():
             call(gaps, missing="drop")
 
 
+def for_prediction(schema, rows):
+    (block,) = rows_to_predict(schema, rows, "the schema").all_blocks("error")
+    return block.encoded
+
+
 def test_for_prediction_cells_may_be_missing():
     schema = schema_from(
         {"age": [1.0, None, 2.0], "plan": list("aba")}, {"plan": "categorical"}, "model"
     )
     new = {"age": [None, 1.5], "plan": ["b", None]}
-    features, left_out = schema.encode_for_prediction(new)
+    features, left_out = for_prediction(schema, new)
     assert left_out.tolist() == [[False, False], [False, True]]  # age has a feature for that
     assert features[:, 1:].tolist() == [[0.0, 1.0], [1.0, 0.0]]
-    assert schema.encode_for_prediction({"age": [1.0], "plan": ["a"]}).left_out is None
+    assert for_prediction(schema, {"age": [1.0], "plan": ["a"]}).left_out is None
     with pytest.raises(
         InputError, match=r"row 1, column 1 \('plan'\), is missing.*missing=.mar. .*.model."
     ):

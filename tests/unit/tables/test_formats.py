@@ -16,8 +16,9 @@ from unit.tables.table_files import cells, values, write
 import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
-from momentmix.tables.formats.binary_files import ArrowFile, NpyFile, ParquetFile
+from momentmix.tables.formats.arrow_files import ArrowFile, ParquetFile
 from momentmix.tables.formats.csv_text import Dialect
+from momentmix.tables.formats.npy_file import NpyFile
 from momentmix.tables.opening import open_file
 
 
@@ -50,8 +51,8 @@ def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
     for opened in (ParquetFile(tmp_path / "x.parquet"), ArrowFile(tmp_path / "x.arrow")):
         for i, array in enumerate(arrays):
             assert cells(opened, i) == array
-        (batch,) = opened.batches([5, 2, 3, 0])
-        assert [column.to_pylist() for column in batch.columns] == [arrays[i] for i in (5, 2, 3, 0)]
+        ((_, batch),) = opened.batches([5, 2, 3, 0])
+        assert [column.to_pylist() for column in batch] == [arrays[i] for i in (5, 2, 3, 0)]
 
 
 def test_files_of_arrow_without_rows_or_columns(tmp_path):
@@ -106,18 +107,18 @@ def shaped(kind, shape):
         (npy_header("{}\n", 2, 2**32 - 1), "header, expected 4294967295 bytes"),
         (
             npy_header("(" * 15000 + "\n"),
-            "is not an NPY file, or is truncated or damaged in its header",
+            "is truncated, damaged or of another format",
         ),
-        (shaped("<f8", "(9, 2)"), r"is truncated: shape \(9, 2\) of float64 needs"),
-        (shaped("<f8", "(2**62, 9)"), "header"),
+        (shaped("<f8", "(9, 2)"), r"is truncated, .*: shape \(9, 2\) of float64 needs"),
+        (shaped("<f8", "(2**62, 9)"), "truncated"),
         (shaped("<f8", f"({2**62}, 9)"), "truncat"),
         (shaped("<f8", "(-1, 9)"), r"of shape \(-1, 9\)"),
         (shaped("<f8", "(0,)"), r"of shape \(0,\)"),
         (shaped("<c16", "(0, 1)"), "must hold real numbers .*; it holds complex128 .* Save"),
-        (b"\x93NUM", "not an NPY file"),
+        (b"\x93NUM", "damaged or of another format|is empty"),
         (b"\x93NUMPY\x01\x00v", "truncated"),
-        (b"PK\x03\x04", "not an NPY file"),
-        (b"", "not an NPY file"),
+        (b"PK\x03\x04", "damaged or of another format|is empty"),
+        (b"", "damaged or of another format|is empty"),
     ],
 )
 def test_bad_npy(tmp_path, data, message):
@@ -130,7 +131,7 @@ def test_bad_npy(tmp_path, data, message):
 def test_an_npy_file_that_ends_while_it_is_read(tmp_path, rows):
     table = open_file(write(tmp_path / "x.npy", rows), Dialect())
     table.path.write_bytes(table.path.read_bytes()[:-8])
-    with pytest.raises(InputError, match="ended while it was being read, 1 values before"):
+    with pytest.raises(InputError, match="ended while it was being read"):
         values(table)
 
 
@@ -145,8 +146,7 @@ def test_json_lines(tmp_path):
     table = open_file(path, Dialect())
     assert table.column_names == ("a", "w", "y", "n")
     assert [table.kind(i).kind for i in range(4)] == ["number", "text", "bool", "other"]
-    (batch,) = table.batches([0, 1, 2])
-    numbers, words, answers = batch.columns
+    ((_, (numbers, words, answers)),) = table.batches([0, 1, 2])
     np.testing.assert_array_equal(numbers, [1, 2.5, np.nan])
     assert words.to_pylist() == ["007", "u", None]
     assert answers.to_pylist() == [True, None, False]
@@ -195,10 +195,10 @@ def test_cells_of_a_workbook(tmp_path):
     assert table.column_names == ("x", "yes", "empty", " word ", "day")
     kinds = ["number", "bool", "number", "text", "date"]
     assert [table.kind(i).kind for i in range(5)] == kinds
-    (batch,) = table.batches([0, 1, 3])
-    np.testing.assert_array_equal(batch.columns[0], [1, 2.5, np.nan, np.nan])
-    assert batch.columns[1].to_pylist() == [True, False, None, True]
-    assert batch.columns[2].to_pylist() == ["u", "v", None, None]
+    ((_, batch),) = table.batches([0, 1, 3])
+    np.testing.assert_array_equal(batch[0], [1, 2.5, np.nan, np.nan])
+    assert batch[1].to_pylist() == [True, False, None, True]
+    assert batch[2].to_pylist() == ["u", "v", None, None]
     rows = open_rows(path, missing="drop", columns=["x", "yes"])
     assert rows.read_all().tolist() == [[1, 1], [2.5, 0]]
     assert open_rows(path, exclude=["empty"]).notes == ("column 'day' left out: dates",)

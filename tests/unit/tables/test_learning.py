@@ -31,7 +31,9 @@ def rows():
 @pytest.mark.parametrize("kind", ["npy", "csv", "parquet"])
 def test_files_with_missing_cells(rows, tmp_path, kind):
     families = {1: "poisson", 2: "categorical"} if kind == "npy" else FAMILIES
-    source = mm.open_rows(write(tmp_path / f"table.{kind}", rows, NAMES, 700), block_rows=512)
+    source = mm.open_rows(write(tmp_path / f"table.{kind}", rows, NAMES, 700)).changed(
+        block_rows=512
+    )
     encoded = learn(source, families, "model")
     expected = learn(mm.open_rows(rows), {1: "poisson", 2: "categorical"}, "model")
     assert [c.has_missing for c in encoded.schema.columns] == [True, True, True, False]

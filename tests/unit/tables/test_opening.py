@@ -23,7 +23,7 @@ from momentmix.tables.formats import csv_file
 @pytest.mark.parametrize("kind", FILES)
 def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, monkeypatch):
     monkeypatch.setattr(csv_file, "BLOCK", 5000)  # several stretches
-    source = open_rows(write(tmp_path / f"x.{kind}", rows), block_rows=64)
+    source = open_rows(write(tmp_path / f"x.{kind}", rows)).changed(block_rows=64)
     for _ in range(2):
         blocks = list(source.blocks())
         assert max(map(len, blocks)) <= 64
@@ -31,7 +31,7 @@ def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, 
     assert source.n_rows == 1000
     assert source.n_features == 3
     assert source.feature_names == (None if "npy" in kind else tuple(NAMES))
-    known = None if kind in ("arrow", "csv", "csv.gz", "tsv") else 1000
+    known = None if kind in ("feather", "arrow", "csv", "csv.gz", "tsv") else 1000
     assert source.expected_rows == known
     np.testing.assert_array_equal(open_rows(source.sources[0], [2, 0]).read_all(), rows[:, [2, 0]])
 
@@ -101,9 +101,8 @@ def test_what_is_no_table_is_refused(rows, kind, message):
 def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     rows[777, 1] = value
     source = {"frame": table_of(rows).to_pandas(), "array": rows}.get(kind)
-    source = open_rows(
-        write(tmp_path / f"x.{kind}", rows) if source is None else source, block_rows=100
-    )
+    source = open_rows(write(tmp_path / f"x.{kind}", rows) if source is None else source)
+    source = source.changed(block_rows=100)
     where = "line 779" if kind == "csv" else "row 777"
     column = {"frame": "column 1 ('b')", "npy": "column 1", "array": "column 1"}.get(kind)
     column = column or "column 'b'"
@@ -117,7 +116,7 @@ def test_some_rows_and_sums_of_all_rows(tmp_path, rows, missing):
     if missing == "drop":
         rows[5, 0] = np.nan
     paths = [write(tmp_path / "x.parquet", rows[:400]), write(tmp_path / "x.csv", rows[400:])]
-    source = open_rows(paths, missing=missing, block_rows=64)
+    source = open_rows(paths, missing=missing).changed(block_rows=64)
     whole = source.read_all()
     places = np.array([0, 5, 63, 64, 398, 399, 998])
     np.testing.assert_array_equal(source.take(places), whole[places])
@@ -186,7 +185,6 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
         ("nowhere.csv", NoInputError, "does not exist"),
         ("*.parquet", NoInputError, "no file matches"),
         ("x.docx", InputError, "momentmix reads .npy"),
-        (["a.npy", "a.npy"], InputError, "given twice"),
         (
             "https://x.org/a.csv",
             NoInputError,
@@ -213,7 +211,6 @@ def test_no_input(tmp_path, monkeypatch, source, kind, message):
         ({"columns": [0, 0]}, "different"),
         ({"columns": [7]}, "column 7 was asked"),
         ({"columns": ["x"]}, "no names"),
-        ({"block_rows": 0}, "block_rows"),
     ],
 )
 def test_wrong_options(rows, options, message):

@@ -41,7 +41,7 @@ def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
 @pytest.mark.parametrize("batch", [3, 100, 640, 5000])
 def test_batches_become_blocks_of_at_most_the_size_asked_for(tmp_path, rows, kind, batch):
     path = write(tmp_path / f"x.{kind}", rows[:640], "wxyz", batch)
-    blocks = list(open_rows(path, block_rows=64).source_blocks(0))
+    blocks = list(open_rows(path).changed(block_rows=64).source_blocks(0))
     sizes = [block.n_read for block in blocks]
     assert max(sizes) <= 64
     assert len(sizes) <= 2 * -(-640 // 64)
@@ -51,13 +51,13 @@ def test_batches_become_blocks_of_at_most_the_size_asked_for(tmp_path, rows, kin
 
 def test_no_thread_is_left_by_files_that_are_not_read_to_their_end(tmp_path, rows):
     before = set(threading.enumerate())
-    source = open_rows(write(tmp_path / "x.csv.gz", rows, "wxyz"), block_rows=50)
+    source = open_rows(write(tmp_path / "x.csv.gz", rows, "wxyz")).changed(block_rows=50)
 
     blocks = source.source_blocks(0)
     assert len(next(blocks).features) == 50
     blocks.close()
     rows[2222, 1] = np.nan
-    bad = open_rows(write(tmp_path / "bad.csv.gz", rows, "wxyz"), block_rows=50)
+    bad = open_rows(write(tmp_path / "bad.csv.gz", rows, "wxyz")).changed(block_rows=50)
     with pytest.raises(InputError, match="line 2224, column 'x', is missing"):
         bad.read_all()
     gc.collect()
@@ -89,5 +89,5 @@ print([name for name in ("pandas", "numpy.ma") if name in sys.modules])
 def test_blocks_that_are_kept_stay_as_they_are(tmp_path, kind):
     rows = np.random.default_rng(0).standard_normal((1000, 3))
     path = write(tmp_path / f"x.{kind}", rows)
-    kept = list(open_rows(path, block_rows=64).blocks())
+    kept = list(open_rows(path).changed(block_rows=64).blocks())
     np.testing.assert_array_equal(np.concatenate(kept), rows)

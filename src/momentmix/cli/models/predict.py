@@ -72,7 +72,7 @@ def open_for(
     warn_of_header(rows.sources, schema.column_names)
     with warnings.catch_warnings():  # commands take columns of a model without names by place
         warnings.filterwarnings("ignore", "the rows have feature names", UserWarning)
-        return rows_with(schema, rows, "the model", drops=read_options.missing == "drop")
+        return rows_with(schema, rows, "the model")
 
 
 @click.argument("model")
@@ -169,7 +169,7 @@ def _predicted(
             (block.others, _answer(model, block, source, probabilities, density))
             for block in blocks
         )
-        yield from read_ahead(answers, n_ahead=1) if source.reads_ahead else answers
+        yield from read_ahead(answers, n_ahead=1) if not source.in_memory else answers
 
 
 def _answer(

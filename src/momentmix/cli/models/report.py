@@ -36,6 +36,7 @@ def report_command(
     from momentmix.cli.summaries import are_summaries, load_sum
     from momentmix.fitting.record import load_fit
     from momentmix.reporting.report import report
+    from momentmix.tables.source import check_different
 
     output = target.check([model, *data], "a report is an HTML file; give a file to --output.")
     mixture = load_model(model)
@@ -45,6 +46,7 @@ def report_command(
     elif data:
         own_options = options_of(read_options, model, may_drop=True)
         summary_or_rows = open_for(mixture.columns, data, own_options)
+        check_different(summary_or_rows.sources)
     named = [without_secrets(name) for name in data]
     report(
         model,

@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,11 +28,13 @@ from momentmix.tables.formats.csv_text import (
     FALSE,
     TRUE,
     Dialect,
+    are_alone_quoted,
     are_fractions,
     end_of_rows,
     is_row,
     judged,
     kind_of_cells,
+    n_line_ends,
     quote_places,
     wrong_quote,
 )
@@ -46,41 +48,15 @@ _READ_AS = {"text": "text", "date": "text", "bool": "bool"}  # other kinds as nu
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # one that is not UTF-8, as Python decodes it
 _MARK = b"\xef\xbb\xbf"  # of byte order
 Asked = Sequence[tuple[int, str]]  # columns, and what they are read as: number, bool or text
+Block = tuple[int, bytes]  # whole rows: number of their first line, and their text
 
 
 class Record(NamedTuple):
-    """A row of the text: its first line, its fields, and the text with blank lines before."""
+    """A row: its first line, its fields, and its text with the blank lines before it."""
 
     line: int
     fields: list[str]
     text: str
-
-
-class TextBlock(NamedTuple):
-    """Whole rows of the text; its number, and bytes of the text before it."""
-
-    before: int
-    text: bytes
-
-    def records(self, delimiter: str, line: int = 1) -> Iterator[Record]:
-        """Every row that is not blank, as Python reads it; `line` is the first one."""
-        lines = io.StringIO(self.text.decode("utf-8", "surrogateescape"), newline="")
-        taken: list[str] = []
-
-        def taking() -> Iterator[str]:
-            for line in lines:
-                taken.append(line)
-                yield line
-
-        first, reader = line, csv.reader(taking(), delimiter=delimiter)
-        text = ""
-        for fields in reader:
-            text += "".join(taken)
-            taken.clear()
-            if fields:
-                yield Record(first, fields, text)
-                text = ""
-            first = line + reader.line_num
 
 
 class CsvFile(FileSource):
@@ -91,17 +67,16 @@ class CsvFile(FileSource):
         is_tsv = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
         self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
-        self._careful = False  # whether numbers are read as text
-        self._header = 0  # bytes of the header, with the blank lines before it
-        block = next(self._blocks(), TextBlock(0, b""))
-        if block.text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in block.text[:1024]:
+        self._header, self._repeated = "", b""  # text of the header, as it is and to be found again
+        text = next(self._pieces(), b"")
+        if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in text[:1024]:
             raise InputError(
                 f"{self.name} is binary or UTF-16, not CSV in UTF-8. Give a file of another format "
                 "its own ending, or convert UTF-16: iconv -f utf-16 -t utf-8."
             )
         head, most = list[Record](), _LOOKED_AT
         with suppress(csv.Error):  # the line is refused when it is read
-            for record in block.records(self.delimiter):
+            for record in chain.from_iterable(map(self._records, self._blocks())):
                 head.append(record)
                 most = min(_LOOKED_AT, max(1, _MOST_FIELDS // len(head[0].fields)))
                 if len(head) > most:
@@ -119,7 +94,7 @@ class CsvFile(FileSource):
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
         self.first_line, self.n_columns, self.column_names = tuple(fields), len(fields), None
-        if problem := self._problem_of_quotes(first.text.encode("utf-8", "replace")):
+        if problem := self._problem_of_quotes((1, first.text.encode("utf-8", "replace"))):
             raise InputError(f"{self.name}, {problem}")
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
         if len(fields) == 1 and others and self.dialect.number(fields[0]) is None:
@@ -131,16 +106,16 @@ class CsvFile(FileSource):
 
     def _decide_header(self, first: Record, head: list[Record]) -> None:
         """Take the first line for names or for a row; know what the columns hold."""
-        names, *rows = ([x.strip() for x in record.fields] for record in (first, *head))
-        header = self.dialect.header
-        self._kinds = [kind_of_cells(cells, self.dialect) for cells in zip(*rows, strict=True)]
-        self._kinds = self._kinds or [kind_of_cells([], self.dialect)] * self.n_columns
+        rows = [[x.strip() for x in record.fields] for record in (first, *head)]
+        names, header = rows.pop(0), self.dialect.header
+        kinds = [kind_of_cells(cells, self.dialect) for cells in zip(*rows, strict=True)]
+        self._kinds = kinds or [kind_of_cells([], self.dialect)] * self.n_columns
         plain, *others = (
             ["" if text in self.nulls else text for text in cells] for cells in (names, *rows)
         )
         has_text = any(self.dialect.number(name) is None for name in names)
         if header is None and not has_text:
-            quoted = _alone_is_quoted(first.text, [x.text for x in head], self.delimiter)
+            quoted = are_alone_quoted(first.text, [x.text for x in head], self.delimiter)
             place = f"the first line of {self.name}"
             header, self.header_note = judged(place, plain, others, quoted)
         elif header is None and is_row(names, rows, self._kinds, self.dialect):
@@ -149,13 +124,11 @@ class CsvFile(FileSource):
                 f"{', '.join(map(ascii, names[:5]))} look like a row. Write a line of names "
                 f"before it, or pass {option(header=False)}."
             )
-        self._repeated = b""
-        if header is not None and not header:
+        if header is False:
             every = zip(names, *rows, strict=True)
             self._kinds = [kind_of_cells(cells, self.dialect) for cells in every]
             return
-        self.column_names = self.first_line
-        self._header = len(first.text.encode("utf-8", "surrogateescape"))
+        self.column_names, self._header = self.first_line, first.text
         if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
             self._repeated = first.text.strip().encode()
 
@@ -181,18 +154,33 @@ class CsvFile(FileSource):
                     f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
                 ) from None
 
-    def _blocks(self) -> Iterator[TextBlock]:
+    def _blocks(self) -> Iterator[Block]:
         """The text behind the header, in blocks of whole rows."""
-        rest, before, skipped = b"", self._header, self._header
+        header = self._header.encode("utf-8", "surrogateescape")
+        rest, line, skipped = b"", 1 + n_line_ends(header), len(header)
         for piece in self._pieces():
             text, skipped = rest + piece[skipped:], max(0, skipped - len(piece))
-            if end := end_of_rows(text, quote_places(text)):
-                yield TextBlock(before, text[:end])
-            before, rest = before + end, text[end:]
+            end = end_of_rows(text, quote_places(text))
+            end *= not text[:end].isspace()  # blank lines belong to the row after them
+            if end:
+                yield line, text[:end]
+                line += n_line_ends(text[:end])
+            rest = text[end:]
             if len(rest) > LONGEST:
-                raise self._error(TextBlock(before, rest), [], "a row has no end within 64 MiB")
+                raise self._error((line, rest), [], "a row has no end within 64 MiB")
         if rest:
-            yield TextBlock(before, rest)
+            yield line, rest
+
+    def _records(self, block: Block) -> Iterator[Record]:
+        """Every row of a block that is not blank, as Python reads it."""
+        first, taken = block[0], list[str]()
+        lines = io.StringIO(block[1].decode("utf-8", "surrogateescape"), newline="")
+        reader = csv.reader((taken.append(x) or x for x in lines), delimiter=self.delimiter)  # type: ignore[func-returns-value]
+        for fields in reader:
+            if fields:
+                yield Record(first, fields, "".join(taken))
+                taken.clear()
+            first = block[0] + reader.line_num
 
     def batches(
         self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
@@ -201,65 +189,61 @@ class CsvFile(FileSource):
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
         kinds = ["written" if k in as_written else kind for k, kind in enumerate(kinds)]
         first, asked = 0, list(zip(columns, kinds, strict=True))
-        work: Callable[[TextBlock], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
+        work: Callable[[Block], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
         for parsed in map_in_order(work, self._blocks(), min(usable_cores(), 4)):
-            if parsed[0]:
-                yield Batch(first, *parsed)
-                first += parsed[0]
+            if parsed and len(parsed[0]):
+                yield first, parsed
+                first += len(parsed[0])
 
-    def _parsed(self, block: TextBlock, asked: Asked) -> tuple[int, list[Any]]:
-        """The number of rows and the columns of a block; an error names the line."""
-        if not block.text.strip(b"\r\n"):
-            return 0, []
-        quotes = quote_places(block.text)
-        if wrong_quote(block.text, quotes, self.delimiter) is not None or self._repeats(block):
+    def _parsed(self, block: Block, asked: Asked) -> list[Any]:
+        """The columns of a block; an error names the line."""
+        text = block[1]
+        if not text.strip(b"\r\n"):
+            return []
+        if wrong_quote(text, quote_places(text), self.delimiter) or self._repeats(block):
             raise self._error(block, asked)
         for careful in (False, True):
             try:
-                if careful or not self._careful:
-                    found = self._read(block, asked, careful)
-                    self._careful = careful
-                    return found
+                return self._read(text, asked, careful)
             except ValueError as error:
                 reason = str(error).partition("\n")[0]
         raise self._error(block, asked, reason)
 
-    def _repeats(self, block: TextBlock) -> bool:
-        """Whether a row may be the header again."""
-        again = self._repeated
-        if not again or again not in block.text:
+    def _repeats(self, block: Block) -> bool:
+        """Whether a row is the header again."""
+        again = rb"(?:^|[\r\n])[ \t]*%b[ \t]*(?:$|[\r\n])" % re.escape(self._repeated)
+        if not self._repeated or self._repeated not in block[1] or not re.search(again, block[1]):
             return False
-        found = re.search(rb"(?:^|[\r\n])[ \t]*%b[ \t]*(?:$|[\r\n])" % re.escape(again), block.text)
-        return found is not None and any(map(self._is_header, block.records(self.delimiter)))
+        return any(map(self._is_header, self._records(block)))
 
     def _is_header(self, record: Record) -> bool:
-        return bool(self._repeated) and [x.strip() for x in record.fields] == [
-            x.strip() for x in self.first_line
-        ]
+        names = [x.strip() for x in self.first_line]
+        return bool(self._repeated) and [x.strip() for x in record.fields] == names
 
-    def _read(self, block: TextBlock, asked: Asked, careful: bool) -> tuple[int, list[Any]]:
+    def _read(self, block: bytes, asked: Asked, careful: bool) -> list[Any]:
         """A block as pyarrow parses it; numbers from text where it is `careful`."""
         import pyarrow
         from pyarrow import csv as arrow_csv
         from pyarrow import types
 
         text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
-        read = dict(asked) or {0: "text"}
-        read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         coded = pyarrow.dictionary(pyarrow.int32(), text)
         of_kind = {"text": coded, "written": coded} | ({} if careful else numbers)
+        read, as_written = dict(asked), any(kind == "written" for _, kind in asked)
+        read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         table = arrow_csv.read_csv(
-            pyarrow.BufferReader(block.text),
+            pyarrow.BufferReader(b"\n" * block.startswith(_MARK) + block),  # skipped at first
             arrow_csv.ReadOptions(
                 column_names=[str(i) for i in range(self.n_columns)],
                 use_threads=False,
-                block_size=max(1, len(block.text) + 1),
+                block_size=max(1, len(block) + 1),
             ),
             arrow_csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             arrow_csv.ConvertOptions(
                 include_columns=[str(i) for i in read],
                 column_types={str(i): of_kind.get(kind, text) for i, kind in read.items()},
                 null_values=self.nulls,
+                strings_can_be_null=not as_written,
                 true_values=TRUE,
                 false_values=FALSE,
                 decimal_point=self.dialect.decimal,
@@ -270,7 +254,7 @@ class CsvFile(FileSource):
             column = table.column(str(i)).combine_chunks()
             if kind in ("text", "written"):
                 column = column if types.is_dictionary(column.type) else column.dictionary_encode()
-                if kind == "text":
+                if kind == "text" and as_written:
                     labels = self.dialect.without_nulls(column.dictionary)
                     column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
             elif types.is_string(column.type):
@@ -278,37 +262,25 @@ class CsvFile(FileSource):
             elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             columns.append(column)
-        return table.num_rows, columns
+        return columns
 
     # -- errors --------------------------------------------------------------------------------
 
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
         for block in self._blocks():
-            n_rows, _ = self._read(block, [], True)
-            if row < n_rows:
-                records = block.records(self.delimiter, self._line(block))
-                return f"line {next(islice(records, row, None)).line}"
-            row -= n_rows
+            cells, *_ = self._parsed(block, [(0, "text")]) or [()]
+            if row < len(cells):
+                return f"line {next(islice(self._records(block), row, None)).line}"
+            row -= len(cells)
         return f"row {row}"
 
-    def _line(self, block: TextBlock) -> int:
-        """Number of the first line of a block; the file is read up to it."""
-        line, left = 1, block.before
-        for piece in self._pieces():
-            line += _n_line_ends(piece[:left])
-            left -= len(piece)
-            if left <= 0:
-                break
-        return line
-
-    def _error(self, block: TextBlock, asked: Asked, reason: str = "") -> InputError:
+    def _error(self, block: Block, asked: Asked, reason: str = "") -> InputError:
         """The error for the first line of a block that is wrong."""
-        line = self._line(block)
-        if problem := self._problem_of_quotes(block.text, line):
+        if problem := self._problem_of_quotes(block):
             return InputError(f"{self.name}, {problem}")
         with suppress(csv.Error):
-            for record in block.records(self.delimiter, line):
+            for record in self._records(block):
                 place = f"{self.name}, line {record.line}"
                 if self._is_header(record):
                     return InputError(
@@ -325,20 +297,21 @@ class CsvFile(FileSource):
                 for column, kind in asked:
                     if problem := self._problem(record.fields[column], kind, column):
                         return InputError(f"{place}, {self.label(column)}{problem}")
-        last = line + _n_line_ends(block.text)
+        last = block[0] + n_line_ends(block[1])
         return InputError(
-            f"{self.name}, lines {line} to {last} cannot be read: {reason}. Is it CSV with "
+            f"{self.name}, lines {block[0]} to {last} cannot be read: {reason}. Is it CSV with "
             "lines? Repair these lines."
         )
 
-    def _problem_of_quotes(self, text: bytes, line: int = 1) -> str:
-        """What is wrong with the quotes of a text, with the line and column; or ""."""
+    def _problem_of_quotes(self, block: Block) -> str:
+        """What is wrong with the quotes of a block, with the line and column; or ""."""
+        line, text = block
         quotes = quote_places(text)
         wrong = wrong_quote(text, quotes, self.delimiter)
         if wrong is None:
             return ""
         place, is_open = wrong
-        line += _n_line_ends(text[:place])
+        line += n_line_ends(text[:place])
         if is_open:
             return f"line {line}: a quote opens here and is not closed again. Close or remove it."
         row = text[end_of_rows(text[:place], quotes[quotes < place]) : place].decode(
@@ -376,16 +349,3 @@ class CsvFile(FileSource):
             f"categories: {categorical}, or a list of the levels as text where the first rows hold "
             "numbers only."
         )
-
-
-def _n_line_ends(text: bytes) -> int:
-    """Number of line ends: LF, CR LF or CR."""
-    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
-
-
-def _alone_is_quoted(first: str, texts: list[str], delimiter: str) -> bool:
-    """Whether all fields of the first line are quoted, and not all others with contents."""
-    mark, field = re.escape(delimiter), r'[ \t]*"[^"]*"[ \t]*'
-    quoted, row = (f"{x}(?:{mark}{x})*" for x in (field, rf"(?:{field}|[ \t]*)"))
-    is_quoted = re.fullmatch(quoted, first.strip()) is not None
-    return is_quoted and not all(re.fullmatch(row, text.strip("\r\n")) for text in texts)

@@ -3,7 +3,7 @@
 The first line names the columns where any of its fields is text. Numbers are names where
 
 - they alone are in quotes,
-- they count 0, 1, … or 1, 2, … over two or more columns,
+- they count 0, 1, … or 1, 2, … over two or more columns, and no other row is like them,
 - they are different years, 1900 to 2100, above rows that are no years,
 - they are different whole numbers above columns of fractions.
 
@@ -12,7 +12,6 @@ The first line names the columns where any of its fields is text. Numbers are na
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.errors import InputError
+from momentmix.errors import InputError, InputTypeError
 from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind
 from momentmix.wording import option
@@ -38,13 +37,8 @@ _CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?\s*(?:Z|[+-]\d{2}:?\d{2}|AM|PM|am
 _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
 _DATE, _TIME = re.compile(f"{_DAY}(?:[T ]{_CLOCK})?"), re.compile(_CLOCK)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
-# How probable a row of whole numbers may be for the first line to be names all the same. Columns
-# of one decimal have a whole number in each tenth row. Where other columns are whole throughout, a
-# single column decides, and zeros are frequent in many.
-_RARE, _RARER = 0.2, 0.05
-_FREQUENT = 0.05  # share of rows equal to the first line from which it is a row like them
+_RARE = 0.05  # how probable a row of whole numbers may be below names that are such
 _LISTED = 5  # names in a note
-_QUOTE = ord('"')
 
 
 @dataclass(frozen=True)
@@ -57,10 +51,15 @@ class Dialect:
 
     delimiter: str | None = None
     decimal: str = "."
-    na_values: tuple[str, ...] | None = None
+    na_values: Sequence[str] | None = None
     header: bool | None = None
 
     def __post_init__(self) -> None:
+        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
+        if not all(isinstance(text, str) for text in texts or ()):
+            raise InputTypeError(
+                f"na_values must be strings, as they are in the file; got {self.na_values!r}."
+            )
         if self.header not in (None, True, False):
             raise InputError(f"header must be True, False or None; got {self.header!r}.")
         for name, value in (("delimiter", self.delimiter or ","), ("decimal", self.decimal)):
@@ -82,13 +81,14 @@ class Dialect:
         """Texts that mean a missing cell."""
         if self.na_values is None:
             return NULLS
-        return tuple(dict.fromkeys(("", *(text.strip() for text in self.na_values))))
+        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
+        return tuple(dict.fromkeys(("", *(text.strip() for text in texts))))
 
     @lazy_property
     def _pattern(self) -> str:
-        r"""Pattern of a number, in which ``\d`` is any digit, as for Python."""
+        """Pattern of a number."""
         point = re.escape(self.decimal)
-        digits = rf"(?:\d+(?:{point}\d*)?|{point}\d+)(?:[eE][+-]?\d+)?"
+        digits = rf"(?:[0-9]+(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?"
         return f"^[+-]?(?:{digits}|(?i:inf|infinity|nan))$"
 
     def number(self, text: str) -> float | None:
@@ -107,7 +107,7 @@ class Dialect:
 
     def parsed(self, fields: Any, kind: str) -> Any:
         """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
-        from pyarrow import ArrowInvalid, array, compute, float64
+        from pyarrow import compute, float64
 
         text = self.without_nulls(compute.utf8_trim_whitespace(fields))
         if kind == "bool":
@@ -115,14 +115,10 @@ class Dialect:
             if known.null_count > text.null_count:
                 raise ValueError("a field is neither true nor false")
             return compute.less(known, len(TRUE))
-        pattern = self._pattern.replace(r"\d", r"\p{Nd}")
-        if not compute.all(compute.match_substring_regex(text, pattern), min_count=0).as_py():
+        wrong = "[(.]" if self.decimal != "." else "[(]"  # pyarrow takes "nan(1)" for a number
+        if compute.any(compute.match_substring_regex(text, wrong)).as_py():
             raise ValueError("a field is not a number")
-        text = compute.replace_substring(text, self.decimal, ".")
-        try:
-            return text.cast(float64())
-        except ArrowInvalid:  # of other digits than 0 to 9
-            return array([None if x is None else float(x) for x in text.to_pylist()], float64())
+        return compute.replace_substring(text, self.decimal, ".").cast(float64())
 
     def cures(self, text: str) -> list[str]:
         """In words, what else the field could be, and what would make it a number."""
@@ -178,11 +174,19 @@ def times_in(texts: Sequence[str]) -> str:
 # -- quotes ----------------------------------------------------------------------------------------
 
 
+def n_line_ends(text: bytes) -> int:
+    """Number of line ends: LF, CR LF or CR."""
+    n_line_feeds = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
+    if b"\r" not in text:
+        return n_line_feeds
+    return n_line_feeds + text.count(b"\r") - text.count(b"\r\n")
+
+
 def quote_places(text: bytes) -> Int:
     """Places of the quotes in a text."""
     if b'"' not in text:
         return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(np.frombuffer(text, np.uint8) == _QUOTE)
+    return np.flatnonzero(np.frombuffer(text, np.uint8) == ord('"'))
 
 
 def end_of_rows(text: bytes, quotes: Int) -> int:
@@ -238,17 +242,24 @@ def judged(
     names, cells = list(first[has_index:]), [list(row[has_index:]) for row in rows]
     numbers = [str(i) for i in range(len(names) + 1)]
     counts = len(first) > 1 and names in (numbers[:-1], numbers[1:])
-    # Many rows are equal to the first line, or there are too few cells to decide.
-    usual = cells.count(names) > _FREQUENT * len(cells) or (len(cells) == 1 and len(names) == 2)
     whole = all(map(_WHOLE.fullmatch, names)) and len({*names}) == len(names)
     years = whole and len(names) > 1 and _are_years(names) and not any(map(_are_years, cells))
-    is_header = quoted or years or (whole and are_fractions(cells)) or (counts and not usual)
+    is_header = quoted or years or (whole and are_fractions(cells))
+    is_header |= counts and names not in cells and len(cells) + len(names) > 3
     if not is_header and not counts:
         return False, None
     listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
     taken, other = ("names of columns", "a row")[:: 1 if is_header else -1]
     cure = option(header=not is_header)
     return is_header, f"{place} is taken for {taken} ({listed}); {cure} reads it as {other}"
+
+
+def are_alone_quoted(first: str, texts: list[str], delimiter: str) -> bool:
+    """Whether all fields of the first line are quoted, and not all others with contents."""
+    mark, field = re.escape(delimiter), r'[ \t]*"[^"]*"[ \t]*'
+    quoted, row = (f"{x}(?:{mark}{x})*" for x in (field, rf"(?:{field}|[ \t]*)"))
+    is_quoted = re.fullmatch(quoted, first.strip()) is not None
+    return is_quoted and not all(re.fullmatch(row, text.strip("\r\n")) for text in texts)
 
 
 def _are_years(cells: Sequence[str]) -> bool:
@@ -260,12 +271,11 @@ def _are_years(cells: Sequence[str]) -> bool:
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:
     """Whether a row of whole numbers only would be rare among rows like these."""
-    shares = []
+    share = 1.0
     for column in zip(*rows, strict=True):
         whole = [_WHOLE.fullmatch(cell) is not None for cell in column if cell]
-        # Never 0: there may be others.
-        shares.append((sum(whole) + 0.5) / (len(whole) + 1) if whole else 1.0)
-    return math.prod(shares) <= (_RARE if all(share <= 0.5 for share in shares) else _RARER)
+        share *= (sum(whole) + 0.5) / (len(whole) + 1) if whole else 1.0  # there may be others
+    return share <= _RARE
 
 
 def is_row(

@@ -6,7 +6,6 @@ never copied as a whole. Tensors of torch stay on their device.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -16,7 +15,6 @@ from numpy.typing import NDArray
 from momentmix import arrays
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError, InputTypeError
-from momentmix.lazy import lazy_property
 from momentmix.tables.columns import (
     Kind,
     codes_of,
@@ -24,7 +22,6 @@ from momentmix.tables.columns import (
     is_labeled,
     kind_of,
     numbers_of,
-    numbers_of_objects,
     plain_polars,
     warn_integers,
 )
@@ -81,7 +78,6 @@ class MemoryTable(Source):
                 "rows.toarray()."
             )
         self.column_names: Names = None
-        self._declared: set[int] = set()  # texts that are categories by their type
         if isinstance(data, Mapping):
             self.column_names = tuple(map(str, data))
             self._columns = [_checked_list(*item) for item in data.items()]
@@ -94,10 +90,12 @@ class MemoryTable(Source):
             else:
                 import pyarrow
 
-                # Categories of polars may be those of other columns, too.
-                types = enumerate(getattr(data, "dtypes", ()))
-                self._declared = {i for i, type_ in types if str(type_).startswith("Categorical")}
-                self._columns = pyarrow.table(plain_polars(data)).columns
+                columns = pyarrow.table(plain_polars(data)).columns
+                types = map(str, getattr(data, "dtypes", [""] * len(columns)))
+                self._columns = [
+                    x.dictionary_encode() if kind.startswith("Categorical") else x
+                    for x, kind in zip(columns, types, strict=True)
+                ]
         else:
             self._columns = _columns_of_array(data)
         self._is_named = name is not None
@@ -119,8 +117,7 @@ class MemoryTable(Source):
                 kind = kind_of(values)
                 is_plain = kind.kind == "text" and not kind.order
                 self._converted[i] = values.dictionary_encode() if is_plain else values
-                order = "declared" if i in self._declared else kind.order
-                self._kinds[i] = kind._replace(order=order)
+                self._kinds[i] = kind
             except (InputError, InputTypeError) as error:
                 self._converted[i] = error
         return self._converted[i]
@@ -147,22 +144,7 @@ class MemoryTable(Source):
         values = [self.column(i) for i in columns]
         if errors := [x for x in values if isinstance(x, Exception)]:
             raise errors[0]
-        yield Batch(0, self.n_rows or 0, values)
-
-    @lazy_property
-    def mark(self) -> str:
-        """Digest of names and of all cells."""
-        digest = hashlib.sha256(repr(self.column_names).encode())
-        for values in map(self.column, range(self.n_columns)):
-            if isinstance(values, Exception):
-                continue
-            if isinstance(values, np.ndarray):
-                digest.update(np.ascontiguousarray(values).data)
-                continue
-            for array in (values, getattr(values, "dictionary", values)):
-                for buffer in filter(None, array.buffers()):
-                    digest.update(buffer)
-        return digest.hexdigest()
+        yield 0, values
 
 
 def _checked_list(name: object, column: Any) -> Any:
@@ -191,10 +173,10 @@ def _columns_of_array(rows: Any) -> list[Array]:
 
 
 def _numeric(
-    frame: Any, expected: Sequence[str] | None, owner: str, others: bool = False
+    rows: Any, expected: Sequence[str] | None, owner: str, others: bool = False
 ) -> tuple[Float, Names]:
-    """All columns of a frame as one array, in the order that `owner` has, and their names."""
-    table = MemoryTable(frame, expected=expected)
+    """All columns of a table as one array, in the order that `owner` has, and their names."""
+    table = MemoryTable(rows, expected=expected)
     names, order = table.column_names, list(range(table.n_columns))
     if names is not None:
         check_feature_names(names)
@@ -224,27 +206,33 @@ def as_rows(
 ) -> tuple[NDArray[Any], Names]:
     """Rows (n_rows, n_features) of a real dtype, unchecked, NaN where masked, and their names."""
     names = None
-    if arrays.is_tensor(rows):
+    if arrays.is_tensor(rows):  # callers that compute on the device use `as_device_rows`
         arrays.check_real(rows)
-        array = arrays.to_numpy(rows)  # callers that compute on the device use `as_device_rows`
-    elif is_frame(rows) or hasattr(rows, "nnz") or hasattr(rows, "__dask_graph__"):
+        array = arrays.to_numpy(rows)
+    elif is_frame(rows) or hasattr(rows, "nnz"):
         array, names = _numeric(rows, feature_names, "the summary")
     else:
-        array = arrays.plain_array(rows)
+        array = _plain_rows(rows)
         if array.dtype.kind not in "fiub":
-            arrays.check_real(array, _not_numbers(array))
+            arrays.check_real(array)
     check_shape(array, n_features)
     warn_integers(np.ma.compressed(rows) if arrays.has_mask(rows) else array, "rows hold")
     return array, names
 
 
-def _not_numbers(array: NDArray[Any]) -> str:
-    """The first column of an object or text array that is not made of numbers, in words."""
-    for column, cells in enumerate(array.T if array.ndim == 2 else ()):
-        for row, value in enumerate(cells):
-            if isinstance(value, str | bytes | None | dict | list) or not np.isscalar(value):
-                return f"column {column} (row {row} holds {value!r})"
-    return "the array"
+def rows_for(rows: Any, feature_names: Names) -> NDArray[Any]:
+    """Rows as an array with the columns of a mixture's features, unchecked; missing is NaN."""
+    if not is_frame(rows):
+        return _plain_rows(rows)
+    expected = names_for(feature_names, frame_names(rows, feature_names))
+    return _numeric(rows, expected, "the mixture", others=True)[0]
+
+
+def _plain_rows(rows: Any) -> NDArray[Any]:
+    """An array or a list of rows as an array; of objects as numbers."""
+    refuse_dask(rows)
+    array = arrays.plain_array(rows)
+    return _numeric(array, None, "")[0] if array.dtype.kind in "OU" and array.ndim == 2 else array
 
 
 def as_device_rows(rows: Any, n_features: int | None) -> Any:
@@ -254,15 +242,6 @@ def as_device_rows(rows: Any, n_features: int | None) -> Any:
     return rows.detach()  # no gradients of sums
 
 
-def rows_for(rows: Any, feature_names: Names) -> NDArray[Any]:
-    """Rows as an array with the columns of a mixture's features, unchecked; missing is NaN."""
-    refuse_dask(rows)
-    if not is_frame(rows):
-        return numbers_of_objects(arrays.plain_array(rows))
-    expected = names_for(feature_names, frame_names(rows, feature_names))
-    return _numeric(rows, expected, "the mixture", others=True)[0]
-
-
 def for_sklearn(X: Any) -> tuple[Any, Names]:
     """Rows that every version of scikit-learn reads, and the names of a polars or Arrow table.
 
@@ -270,13 +249,8 @@ def for_sklearn(X: Any) -> tuple[Any, Names]:
     """
     refuse_dask(X)
     if is_frame(X):
-        if not hasattr(X, "iloc"):
-            return _numeric(X, None, "the model")
-        table = MemoryTable(X)  # of pandas, which scikit-learn reads itself
-        check_feature_names(table.column_names or ())
-        for i in range(table.n_columns):
-            _numbers(table, i)  # scikit-learn names no column in its errors
-        return X, None
+        array, names = _numeric(X, None, "the model")
+        return (X, None) if hasattr(X, "iloc") else (array, names)  # it reads pandas itself
     if arrays.has_mask(X) or isinstance(X, list | tuple):
         X = arrays.plain_array(X)  # NaN where a number is masked; rows of one length
     dtype = getattr(X, "dtype", None)

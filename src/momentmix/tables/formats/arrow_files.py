@@ -1,0 +1,211 @@
+"""What pyarrow gives in record batches: Parquet and Arrow files, datasets, queries and streams.
+
+Queries and streams, whose rows may come once only, are copied to an Arrow file and read from there.
+No file is mapped: a mapped file that is truncated by another program kills the process.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from momentmix.errors import InputError, MomentmixError, printable
+from momentmix.tables.columns import Kind, arrow_kind, checked, plain_polars
+from momentmix.tables.formats.copies import LocalCopy
+from momentmix.tables.formats.csv_text import Dialect
+from momentmix.tables.formats.memory import is_frame
+from momentmix.tables.source import (
+    BATCH_ROWS,
+    Batch,
+    Columns,
+    FileSource,
+    Source,
+    batch_rows,
+    refuse_damage,
+)
+
+_BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
+_LEAST_ROWS = 1 << 12  # of a batch of a dataset
+_AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 take much memory
+
+
+class ArrowSource(Source):
+    """A table with a schema of Arrow."""
+
+    schema: Any
+
+    def _set_schema(self, schema: Any) -> None:
+        self.schema, self.column_names = schema, tuple(schema.names)
+        self.n_columns = len(schema.names)
+        if not self.n_columns:
+            raise InputError(f"{self.name} has no columns.")
+
+    def kind(self, column: int) -> Kind:
+        """Content of a column, from its type."""
+        return arrow_kind(self.schema.field(column).type)
+
+    def _refuses_damage(self) -> Any:
+        return refuse_damage(lambda text: InputError(f"{self.name} cannot be read: {text}"))
+
+    @abstractmethod
+    def _read(self, columns: list[int]) -> Iterator[Any]:
+        """Record batches of the columns with these numbers, which ascend."""
+
+    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
+        position, chosen = 0, sorted({*columns})
+        order = [chosen.index(i) for i in columns]
+        with self._refuses_damage():
+            for batch in map(checked, self._read(chosen)):
+                for first in range(0, batch.num_rows, BATCH_ROWS):
+                    part = batch.slice(first, BATCH_ROWS)
+                    yield position + first, [part.column(k) for k in order]
+                position += batch.num_rows
+
+
+class ParquetFile(FileSource, ArrowSource):
+    """A Parquet file; its text is read as dictionaries."""
+
+    def __init__(self, path: str | os.PathLike[str], _: Dialect | None = None) -> None:
+        FileSource.__init__(self, path)
+        with self._refuses_damage(), self._file(1, []) as file:
+            self.n_rows = file.metadata.num_rows
+            self._set_schema(file.schema_arrow)
+
+    def _file(self, n_columns: int, texts: list[str]) -> Any:
+        from pyarrow import parquet
+
+        # Without a buffer, pyarrow reads all of a row group's bytes at once, however many.
+        size = max(_LEAST_BUFFER, min(_BUFFER, _BUFFERS // max(1, n_columns)))
+        options = {"pre_buffer": False, "buffer_size": size, "read_dictionary": texts}
+        return parquet.ParquetFile(self.path, memory_map=False, **options)
+
+    def _read(self, columns: list[int]) -> Iterator[Any]:
+        every = self.schema.names
+        names = [every[i] for i in columns]
+        texts = [every[i] for i in columns if self.kind(i).kind == "text"]
+        with self._file(len(columns), texts) as file:
+            size, once = batch_rows(len(columns)), list(dict.fromkeys(names))
+            for batch in file.iter_batches(size, columns=once):
+                if batch.schema.names == names:
+                    yield batch
+                else:  # pyarrow gives all columns of a name
+                    pairs = list(enumerate(batch.schema.names))
+                    same = {name: [k for k, other in pairs if other == name] for name in once}
+                    yield batch.select([same[every[i]][every[:i].count(every[i])] for i in columns])
+
+
+class ArrowFile(FileSource, ArrowSource):
+    """An Arrow file: the file format (Feather version 2) or the stream format."""
+
+    def __init__(self, path: str | os.PathLike[str], _: Dialect | None = None) -> None:
+        FileSource.__init__(self, path)
+        with self.path.open("rb") as file:
+            self._streamed = file.read(6) != b"ARROW1"
+        with self._refuses_damage(), self._reader() as reader:
+            self._set_schema(reader.schema)
+
+    @contextmanager
+    def _reader(self, chosen: list[int] | None = None) -> Iterator[Any]:
+        from pyarrow import OSFile, ipc
+
+        opener = ipc.open_stream if self._streamed else ipc.open_file
+        options = ipc.IpcReadOptions(included_fields=chosen)
+        with OSFile(str(self.path)) as file, opener(file, options=options) as reader:
+            yield reader
+
+    def _read(self, columns: list[int]) -> Iterator[Any]:
+        with self._reader(columns) as reader:
+            if self._streamed:
+                yield from reader
+            else:
+                yield from map(reader.get_batch, range(reader.num_record_batches))
+
+
+class Dataset(ArrowSource):
+    """A pyarrow Dataset, scanned in each pass."""
+
+    name = "the dataset"
+
+    def __init__(self, data: Any) -> None:
+        self.data = data
+        self._set_schema(data.schema)
+
+    def _read(self, columns: list[int]) -> Iterator[Any]:
+        names = [self.schema.names[i] for i in columns]
+        # A thread that releases Python's memory when Python ends would abort the process; rows
+        # in memory gain nothing from threads.
+        in_memory = isinstance(self.data, sys.modules["pyarrow.dataset"].InMemoryDataset)
+        size = max(batch_rows(len(names)), _LEAST_ROWS)
+        yield from self.data.to_batches(names, None, size, use_threads=not in_memory, **_AHEAD)
+
+
+# -- queries and streams of record batches ---------------------------------------------------------
+
+
+def is_query(data: Any) -> bool:
+    """Whether `data` is a query, a dataset or a stream of record batches."""
+    if _kind(data):
+        return True
+    is_array = hasattr(data, "to_numpy")  # columns of polars and pandas have streams, too
+    return hasattr(data, "__arrow_c_stream__") and not is_array and not is_frame(data)
+
+
+def _kind(data: Any) -> str:
+    """Name of the class of a query or dataset; "" for anything else.
+
+    No library is imported, and no attribute asked for: a relation has its columns as attributes.
+    """
+    library, name = type(data).__module__.partition(".")[0].lstrip("_"), type(data).__name__
+    if (library, name) in (("polars", "LazyFrame"), ("duckdb", "DuckDBPyRelation")):
+        return name
+    datasets = sys.modules.get("pyarrow.dataset")
+    if datasets is None or not isinstance(data, datasets.Dataset | datasets.Scanner):
+        return ""
+    return "Dataset" if isinstance(data, datasets.Dataset) else "Scanner"
+
+
+def open_query(data: Any) -> ArrowSource:
+    """The source of what `is_query`: a dataset is scanned in each pass, others are copied."""
+    kind, n_rows = _kind(data), 0
+    if kind == "Dataset":
+        return Dataset(data)
+    copy = LocalCopy("the stream" if kind in ("", "Scanner") else "the query", ".arrow")
+    try:
+        from pyarrow import RecordBatchReader, ipc
+
+        if kind == "LazyFrame":
+            schema, batches = _lazy_batches(data)
+        else:
+            batches = RecordBatchReader.from_stream(data.to_reader() if kind == "Scanner" else data)
+            schema = batches.schema
+        # In the stream format each batch may have its own dictionaries.
+        with copy as path, ipc.new_stream(path, schema) as writer:
+            for batch in batches:
+                writer.write_batch(checked(batch))
+                n_rows += batch.num_rows
+    except Exception as error:
+        if isinstance(error, MemoryError | MomentmixError) or getattr(error, "errno", None):
+            raise
+        reason = printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])
+        raise InputError(
+            f"{copy} cannot be read: {reason.rstrip('.')[:200]}. Run it by itself to see where it "
+            "fails; if its file, table or connection is gone, make all of it again."
+        ) from None
+    source = ArrowFile(copy)
+    source.n_rows, source.mark = n_rows, ""  # equal rows may come in other batches
+    return source
+
+
+def _lazy_batches(data: Any) -> tuple[Any, Any]:
+    """Schema and batches of a polars LazyFrame, collected in batches where polars can."""
+    polars, data = sys.modules["polars"], plain_polars(data)
+    schema = polars.DataFrame(schema=data.collect_schema()).to_arrow().schema
+    if hasattr(data, "collect_batches"):
+        frames = data.collect_batches(maintain_order=True, engine="streaming")
+    else:
+        frames = [data.collect()]
+    return schema, (batch.cast(schema) for x in frames for batch in x.to_arrow().to_batches())
