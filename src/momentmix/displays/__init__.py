@@ -7,8 +7,8 @@ Components differ in color, line style and number; the colors suit color-blind r
 
 from momentmix.displays.columns import ColumnsDisplay
 from momentmix.displays.means import MeansDisplay
-from momentmix.displays.shares import SharesDisplay
 from momentmix.displays.pairs import PairsDisplay
+from momentmix.displays.shares import SharesDisplay
 from momentmix.displays.style import need_matplotlib
 from momentmix.displays.trials import TrialsDisplay
 
