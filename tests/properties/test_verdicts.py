@@ -85,7 +85,7 @@ def check_verdict(result, path):
     is_good = c.verdict in ("passed", "useful")
     assert lines[1].split(maxsplit=1)[1] == (c.verdict if is_good else c.verdict.upper())
     for words in (*map(str, c.answers), *c.reasons, *c.untested):
-        assert words in str(result)
+        assert words in result.details()
     result.save(path)
     saved = json.loads(path.read_text())["fit"]
     assert saved == json.loads(json.dumps(result.record().to_dict()))

@@ -11,7 +11,7 @@ from typing import Any
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, printable
-from momentmix.findings.finding import Finding
+from momentmix.findings.finding import FATAL, Finding
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
@@ -30,6 +30,7 @@ from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, whole_percent
 
+_MOST_REASONS, _MOST_NOTES = 2, 2  # in the answer; `details` has all of them
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
@@ -276,23 +277,55 @@ class FitResult(FitFacts):
         return box(title, *parts, folded("How it was fitted", bullets(facts)))
 
     def __str__(self) -> str:
+        """The answer: the verdict, what qualifies it, and a line for each group."""
+        c, r = self.certificate, self.mixture.n_components
+        columns = self.mixture.n_columns
+        verdict = c.verdict.upper() if c.verdict in ("not passed", "untested") else c.verdict
+        lines = [
+            f"{r} group{plural(r)} in {self.n_rows:,} rows, {columns} column{plural(columns)}: "
+            f"{verdict}"
+        ]
+        against = [*c.reasons, *c.untested]
+        lines += [f"  {c.meaning}"] if c.meaning else []
+        lines += [f"  - {reason}" for reason in against[:_MOST_REASONS]]
+        lines += [f"  {line}" for line in str(self.profile()).split("\n")]
+        width = max(len(a.question) for a in c.answers)
+        lines += [f"  {a.question:<{width}} {a}" for a in c.answers]
+        lines += [f"  note: {note}" for note in self.notes[:_MOST_NOTES]]
+        others = [f for f in c.findings if f.severity is not FATAL and f.kind != "untested"]
+        n_more = len(against[_MOST_REASONS:]) + len(self.notes[_MOST_NOTES:]) + len(others)
+        if n_more:
+            lines.append(
+                f"  {n_more} more finding{plural(n_more)} and the figures: details() (--verbose)"
+            )
+        return "\n".join(map(printable, lines))
+
+    def details(self) -> str:
+        """Return how the mixture was fitted and the whole certificate, as text.
+
+        Examples
+        --------
+        >>> import momentmix as mm
+        >>> result = mm.fit(mm.example_table(), 3, missing="model", random_state=0)
+        >>> print(result.details())  # doctest: +ELLIPSIS
+        Mixture of 3 components, ...
+        """
         lines = [
             f"{self._kind()}, {self.n_rows} rows",
             *self._families(),
-            f"  method               {self.method}, moments up to order {self.order}",
-            f"  refinement           {self._refinement()}",
-            f"  answer from          {self.winner}",
+            f"  {'method':<20} {self.method}, moments up to order {self.order}",
+            f"  {'refinement':<20} {self._refinement()}",
+            f"  {'answer from':<20} {self.winner}",
         ]
         if self.log_likelihood is not None:
-            lines.append(f"  log-likelihood/row   {self.log_likelihood:.6g}")
+            lines.append(f"  {'log-likelihood/row':<20} {self.log_likelihood:.6g}")
         times = ", ".join(f"{name} {seconds:.2f}" for name, seconds in self.stages)
         total = sum(seconds for _, seconds in self.stages)
-        lines.append(f"  time                 {total:.2f} s ({times})")
-        lines += [f"  joined               {columns}" for columns in self.joined]
-        lines += [f"  note                 {note}" for note in self.notes]
+        lines.append(f"  {'time':<20} {total:.2f} s ({times})")
+        lines += [f"  {'joined':<20} {columns}" for columns in self.joined]
+        lines += [f"  {'note':<20} {note}" for note in self.notes]
         lines += self._trials()
-        lines = [*map(printable, lines), str(self.certificate)]
-        return "\n".join(lines)
+        return "\n".join([*map(printable, lines), str(self.certificate)])
 
     def _kind(self) -> str:
         """Number of components and of columns, in words."""

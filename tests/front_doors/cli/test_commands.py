@@ -64,7 +64,7 @@ def test_fit_prints_table_and_certificate_and_writes_the_model(folder, momentmix
         momentmix("summarize", *inputs[:2], "-o", "x.mms")
         momentmix("summarize", inputs[2], "-o", "y.mms")
         inputs = ["x.mms", "y.mms"]
-    done = momentmix("fit", *inputs, "-r", "2", "-o", "model.json")
+    done = momentmix("fit", *inputs, "-r", "2", "-v", "-o", "model.json")
     assert done.code == 0, done.err
     for words in ("Certificate", "verdict", "passed", "weight 0.7", "±", "model.json"):
         assert words in done.out
@@ -77,9 +77,10 @@ def test_a_fit_without_an_output_is_printed_and_not_saved(folder, momentmix, tmp
     before = sorted(tmp_path.iterdir())
     done = momentmix("fit", "part-0.parquet", "-r", "2")
     assert done.code == 0, done.err
-    assert "What makes the components different" in done.out
-    last = "certificate passed; the model is not saved: -o model.json saves it (seed 0)"
-    assert done.out.splitlines()[-1] == last
+    first, *_, last = done.out.splitlines()
+    assert first.startswith("2 groups in ")
+    assert first.endswith(": passed")
+    assert last == "The model is not saved: -o model.json saves it (seed 0)."
     printed = json.loads(momentmix("fit", "part-0.parquet", "-r", "2", "--json", "--seed", "3").out)
     assert (printed["output"], printed["seed"]) == (None, 3)
     assert sorted(tmp_path.iterdir()) == before
@@ -128,12 +129,9 @@ def test_long_tables_of_parameters_are_printed_when_asked_for(momentmix, tmp_pat
     names = ["an_exact_name_of_thirty_letters", "n" * 40, *(f"x{j}" for j in range(29))]
     pd.DataFrame(law.sample(300, random_state=0)[0], columns=names).to_csv("t.csv", index=False)
     done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q")
-    said = "66 lines of parameters are left out: --verbose prints them, `momentmix report m.j"
-    assert said in done.out
     assert "weight" not in done.out
-    assert "What makes the components different" in done.out
+    assert len(done.out.splitlines()) <= 13
     done = momentmix("fit", "t.csv", "-r", "2", "-o", "m.json", "-q", "--verbose", "--force")
-    assert "left out" not in done.out
     assert done.out.count("an_exact_name_of_thirty_letters  ") == 2
     assert done.out.count("n" * 31 + "…  ") == 2
     assert done.out.count("± is half of a 95 % interval.") == 1

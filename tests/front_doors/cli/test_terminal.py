@@ -68,7 +68,7 @@ RUNS = [
     ["summarize", HOSTILE + ".npy", "-o", "out.mms", "--delimiter", HOSTILE],
     ["merge", HOSTILE + ".mms", "-o", HOSTILE + "out.mms"],
     ["merge", HOSTILE + "bad.mms", "-o", "out.mms"],
-    ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out.json"],
+    ["fit", HOSTILE + ".mms", "-r", "1", "-v", "-o", HOSTILE + "out.json"],
     ["fit", HOSTILE + ".mms", "-r", HOSTILE, "-o", "out.json"],
     ["predict", HOSTILE + ".json", HOSTILE + ".parquet", "-o", HOSTILE + "out.csv"],
     ["predict", "named.json", HOSTILE + "large.parquet", "--columns", "c"],
@@ -96,10 +96,10 @@ def test_a_command_prints_no_control_characters(folder, momentmix, arguments):
 
 
 def test_names_are_printed_with_escapes_and_ordinary_letters(folder, momentmix):
-    done = momentmix("fit", HOSTILE + ".mms", "-r", "1", "-o", ORDINARY + ".json")
+    done = momentmix("fit", HOSTILE + ".mms", "-r", "1", "-v", "-o", ORDINARY + ".json")
     assert "ah\\x1b[31m\\x07\\x9b2J" in done.out
     assert ORDINARY in done.out
-    assert f"model written to {ORDINARY}.json" in done.out
+    assert f"Model written to {ORDINARY}.json" in done.out
     done = momentmix("summarize", HOSTILE + "large.parquet", "-o", "out.mms")
     assert f"momentmix: warning: {shown(HOSTILE)}large.parquet, column" in done.err
     assert momentmix("reproduce").err.endswith(
@@ -161,7 +161,7 @@ def strict(text):
     [
         ["summarize", HOSTILE + ".npy", "-o", HOSTILE + "out"],
         ["merge", HOSTILE + ".mms", "-o", HOSTILE + "out"],
-        ["fit", HOSTILE + ".mms", "-r", "1", "-o", HOSTILE + "out"],
+        ["fit", HOSTILE + ".mms", "-r", "1", "-v", "-o", HOSTILE + "out"],
         ["predict", "plain.json", HOSTILE + ".npy", "-o", HOSTILE + "out"],
         ["report", "plain.json", "-o", HOSTILE + "out"],
     ],

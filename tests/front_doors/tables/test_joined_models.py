@@ -45,7 +45,7 @@ def test_the_record_of_a_fit_keeps_them(result, tmp_path):
     )
     np.testing.assert_array_equal(record.intervals.covariances, result.intervals().covariances)
     assert record.to_dict() == result.record(seed=3).to_dict()
-    assert str(result).startswith("Mixture of 2 Gaussians, 4 features")
+    assert result.details().startswith("Mixture of 2 Gaussians, 4 features")
     for part, change, message in (
         (
             "standard_errors",
@@ -127,7 +127,7 @@ def test_the_report_lists_correlations(result, rows, tmp_path):
 
 def test_the_command_lists_correlations(rows, tmp_path, momentmix):
     pd.DataFrame(rows, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False)
-    options = ("-r", "2", "--blocks", "length,rate", "-o", tmp_path / "m.json")
+    options = ("-r", "2", "--blocks", "length,rate", "-v", "-o", tmp_path / "m.json")
     done = momentmix("fit", tmp_path / "rows.csv", *options)
     found = [float(x) for x in re.findall(r"correlation (\S+) of length, rate", done.out)]
     assert found == pytest.approx([0.9, -0.7], abs=0.05)

@@ -67,7 +67,7 @@ def test_the_model_has_no_probabilities_of_gaps(fitted, tmp_path):
     result.save(tmp_path / "model.json")
     loaded = mm.Mixture.load(tmp_path / "model.json")
     np.testing.assert_array_equal(loaded.predict_proba(frame), mixture.predict_proba(frame))
-    assert "missing at random" in str(result)
+    assert "missing at random" in result.details()
     assert "missing-at-random" in {f.kind for f in result.certificate.findings}
 
 

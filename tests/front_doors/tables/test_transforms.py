@@ -66,7 +66,7 @@ def assert_same_answer(found, wanted, rows):
 def test_a_fit_is_that_of_the_logarithms(rows, result):
     assert_same_answer(result, mm.fit(logs_of(rows), 2, random_state=0), rows)
     assert result.certificate.verdict == "passed"
-    assert "  log                  income\n  log1p                spent\n" in str(result)
+    assert "  log                  income\n  log1p                spent\n" in result.details()
 
 
 def test_with_missing_cells(rows):

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 
 NOT_PASSED = 4  # exit code with --strict
-_MOST_LINES = 60  # of parameters, so that what follows them is seen
 
 
 def _components(context: click.Context, parameter: click.Parameter, text: str) -> int | str:
@@ -71,7 +70,7 @@ def _components(context: click.Context, parameter: click.Parameter, text: str) -
     default=100,
     help="Most EM passes over the rows.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Print long tables of parameters, too.")
+@click.option("-v", "--verbose", is_flag=True, help="Print parameters and details, too.")
 @click.option("--strict", is_flag=True, help="Exit with 4 where the verdict is 'not passed'.")
 @where_option
 @families_options
@@ -92,8 +91,8 @@ def fit_command(
 ) -> None:
     """Fit a mixture to data files, or to summaries, which are added up.
 
-    Prints the parameters, the certificate and what makes the components different; with --output
-    the model is saved as well, whatever the verdict. For rows, 'auto' is the largest number of
+    Prints the verdict and a line for each group; with --output the model is saved as well, whatever
+    the verdict. For rows, 'auto' is the largest number of
     components that other rows would give again, for groups, and 'bic' the number of least BIC, for
     densities; for summaries both are the smallest number that the moments accept.
     """
@@ -147,21 +146,16 @@ def _check_verdict(verdict: str, strict: bool) -> None:
 
 
 def _print(result: FitResult, output: str | None, seed: int, verbose: bool) -> None:
-    from momentmix.cli.models.fitted_table import fitted_table
+    """Print the answer; with --verbose parameters and details before it."""
+    if verbose:
+        from momentmix.cli.models.fitted_table import fitted_table
 
-    table = fitted_table(result.mixture, result)
-    if len(table) > _MOST_LINES and not verbose:
-        more = "." if output is None else f", `momentmix report {output}` shows them."
-        table = [f"{len(table)} lines of parameters are left out: --verbose prints them{more}"]
-    say(*str(result).split("\n"), "")
-    say(*table, "")
-    # Last, where the eye of a reader is: what the components are, and whether to believe them.
-    profile = [f"  {line}" for line in str(result.profile()).split("\n")]
-    say("What makes the components different", *profile, "")
-    saved = f"model written to {output}"
-    if output is None:
-        saved = "the model is not saved: -o model.json saves it"
-    say(f"certificate {result.certificate.verdict}; {saved} (seed {seed})")
+        say(*fitted_table(result.mixture, result), "", *result.details().split("\n"), "")
+    say(*str(result).split("\n"))
+    saved = (
+        f"Model written to {output}" if output else "The model is not saved: -o model.json saves it"
+    )
+    say(f"{saved} (seed {seed}).")
 
 
 def _document(result: FitResult, output: str | None, record: dict[str, Any]) -> dict[str, Any]:

@@ -279,13 +279,13 @@ def result_with(c, tried=()):
 def test_what_was_tried_is_a_short_table():
     result = result_with(certificate(), TRIED)
     assert result.tried is TRIED
-    lines = str(result).splitlines()
+    lines = result.details().splitlines()
     first = next(i for i, line in enumerate(lines) if "components tried" in line)
     assert lines[first].split() == ["components", "tried", "r", "p-value", "log-lik./row", "BIC"]
     assert lines[first + 1].split() == ["1", "0", "-3", "6010.5"]
     assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.2", "chosen"]
     assert lines[first + 3].split() == ["3", "-", "-2.49", "5042.0"]
-    assert "components tried" not in str(result_with(certificate()))
+    assert "components tried" not in result_with(certificate()).details()
 
 
 def test_what_was_tried_has_the_least_reproducibility():
@@ -293,7 +293,7 @@ def test_what_was_tried_has_the_least_reproducibility():
     tried = tuple(replace(t, reproducibility=x) for t, x in zip(TRIED, known, strict=True))
     assert [t.least_reproducibility for t in tried[:2]] == [1.0, 0.9]
     assert np.isnan([t.least_reproducibility for t in (tried[2], TRIED[0])]).all()
-    lines = str(result_with(certificate(), tried)).splitlines()
+    lines = result_with(certificate(), tried).details().splitlines()
     first = next(i for i, line in enumerate(lines) if "components tried" in line)
     assert lines[first].endswith("BIC  least reproducibility")
     assert lines[first + 2].split()[-3:] == ["90", "%", "chosen"]
@@ -303,7 +303,7 @@ def test_what_was_tried_has_the_least_reproducibility():
 @pytest.mark.parametrize("chosen", [1, 15, 30])
 def test_of_many_trials_those_next_to_the_chosen_are_printed(chosen):
     tried = tuple(Trial(r, NAN, -1.0, 10.0 * r, r == chosen) for r in range(1, 31))
-    text = str(result_with(certificate(), tried))
+    text = result_with(certificate(), tried).details()
     assert text.count("  -1  ") == MOST_TRIALS_PRINTED
     assert "chosen" in text
     assert f"{30 - MOST_TRIALS_PRINTED} more in FitResult.tried" in text

@@ -88,7 +88,7 @@ def test_blocks_are_found_by_bic(case):
     diagonal = mm.fit(rows, 3, random_state=0)
     gain = bic_of(diagonal, rows) - bic_of(result, rows)
     assert sum(block.bic_gain for block in result.joined) == pytest.approx(gain, rel=0.1)
-    assert "  joined               column 3, column 4: BIC falls by" in str(result)
+    assert "  joined               column 3, column 4: BIC falls by" in result.details()
 
 
 def test_nothing_is_joined_where_nothing_is_correlated():
@@ -98,7 +98,7 @@ def test_nothing_is_joined_where_nothing_is_correlated():
     assert result.mixture.parameters.blocks.is_diagonal
     assert any("no columns joined" in note for note in result.notes)
     assert result.joined == ()
-    assert "  joined  " not in str(result)
+    assert "  joined  " not in result.details()
 
 
 def test_blocks_from_a_summary(case):
@@ -121,7 +121,7 @@ def test_blocks_are_found_in_a_summary(case):
     for block in result.joined:
         assert block.reason is JoinReason.CORRELATION
         assert 0.1 < abs(block.correlation) <= 1
-    assert "column 3, column 4: correlated within components by the test (" in str(result)
+    assert "column 3, column 4: correlated within components by the test (" in result.details()
 
 
 def test_number_and_blocks_are_found_in_a_summary(case):
