@@ -78,9 +78,9 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
             f"pass {option(header=True)} or {option(header=False)} if the first lines of both are "
             "names, or rows."
         )
-    wanted = [names[i] for i in chosen]
-    lacking = [name for name in wanted if name not in others]
-    extra = [name for name in others if name not in wanted] if all_columns else []
+    wanted, places = [names[i] for i in chosen], {name: i for i, name in enumerate(others)}
+    lacking = [name for name in wanted if name not in places]
+    extra = sorted({*others} - {*wanted}, key=places.__getitem__) if all_columns else []
     reasons = [
         f"{table.name} {what} {', '.join(map(ascii, some[:5]))}"
         for what, some in (("lacks", lacking), ("also has", extra))
@@ -93,7 +93,7 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
         )
     _check_different(first, wanted)
     _check_different(table, wanted)
-    return [others.index(name) for name in wanted]
+    return [places[name] for name in wanted]
 
 
 def usable_columns(

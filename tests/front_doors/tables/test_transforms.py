@@ -148,7 +148,7 @@ def test_summaries_hold_the_logarithms(rows, tmp_path):
 def test_other_transforms_are_refused(rows):
     log = mm.summarize(rows, 3, families=FAMILIES)
     plain = mm.summarize(rows, 3)
-    words = r"a column must have one transform; column 0 \('income'\) is "
+    words = r"a column must have one family; column 0 \('income'\) is "
     for pair in ((log, plain), (plain, log)):
         with pytest.raises(mm.InputError, match=words):
             _ = pair[0] + pair[1]

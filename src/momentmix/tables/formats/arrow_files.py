@@ -106,6 +106,8 @@ class ArrowFile(FileSource, ArrowSource):
         with self.path.open("rb") as file:
             self._streamed = file.read(6) != b"ARROW1"
         with self._refuses_damage(), self._reader() as reader:
+            if hasattr(reader, "count_rows"):  # of newer versions, and the file format
+                self.n_rows = int(reader.count_rows())
             self._set_schema(reader.schema)
 
     @contextmanager
