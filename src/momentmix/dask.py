@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial, reduce
 from operator import add, itemgetter, or_
 from typing import Any, NoReturn
@@ -274,6 +275,7 @@ def _summary(
 
 
 def _sums(rows: TableRows, number: int, work: Callable[[Float], Sums]) -> Any:
+    work = deepcopy(work)  # arrays that travelled may be unaligned, which compiled code refuses
     return add_sums(work(block) for block in rows.blocks())
 
 
