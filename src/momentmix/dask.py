@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from functools import partial, reduce
 from operator import add, itemgetter, or_
 from typing import Any, NoReturn
@@ -167,16 +168,18 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
             f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
     data, _, example = _parts_of(data)
+    schema = Schema(mixture.columns)
 
     def rows_of(block: Any, name: str) -> TableRows:
-        schema = Schema(mixture.columns)
         with _named(name):
             table = MemoryTable(block, name, schema.column_names)
             return rows_to_predict(schema, table, "the mixture")
 
     # Columns of partitions may come in another order than in a mixture without names.
     names = rows_of(example, "the collection").column_names
-    mixture = mixture if names is None else mixture.with_feature_names(names)
+    if names is not None:
+        mixture = mixture.with_feature_names(names)
+        schema = Schema(mixture.columns)
 
     def labels(block: Any, number: int) -> NDArray[np.int64]:
         if not len(block):
@@ -274,6 +277,7 @@ def _summary(
 
 
 def _sums(rows: TableRows, number: int, work: Callable[[Float], Sums]) -> Any:
+    work = deepcopy(work)  # arrays that travelled may be unaligned, which compiled code refuses
     return add_sums(work(block) for block in rows.blocks())
 
 
