@@ -50,7 +50,6 @@ from momentmix.fitting.inference.over_identification import (
 from momentmix.fitting.inference.uncertainty import (
     Uncertainty,
     uncertainty_after_em,
-    uncertainty_by_column,
 )
 from momentmix.fitting.inference.whitening import gaps_together
 from momentmix.fitting.outcome import CLEAR_LOSS, StandardFit
@@ -129,9 +128,6 @@ class RowEvidence:
             self.parameters, self.sample.moments, self.features, self.counts,
         )  # fmt: skip
         prior = self.context.prior(moments, p.blocks, moments.n_counted, p.n_components)
-        is_plain = p.blocks.is_diagonal and counts is None
-        if is_plain and features.shape[1] < p.n_free:
-            return uncertainty_by_column(p, features, moments.n_effective, prior)
         n_threads, of_scores = self.context.n_threads, None
         if self.is_survey and counts is not None:
             of_scores = information_matrix(features, p, n_threads, counts**2)

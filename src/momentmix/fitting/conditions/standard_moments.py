@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import comb
 from typing import Any
 
 import numpy as np
@@ -120,27 +119,8 @@ class StandardMoments:
         object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
         object.__setattr__(self, "squared", tuple(np.asarray(x, float) for x in self.squared))
         d = self.n_features
-        if not 1 <= self.order <= d or len(self.orders) != self.order + 1:
-            raise InputError(
-                f"orders must hold the orders 0 … {self.order} with 1 ≤ order ≤ n_features={d}; "
-                f"got {len(self.orders)} of them."
-            )
-        for s, values in enumerate(self.orders):
-            if values.shape != (comb(d, s),):
-                raise InputError(
-                    f"orders[{s}] must have shape ({comb(d, s)},), one mean per index set of "
-                    f"{s} features; got {values.shape}."
-                )
-        for q, values in enumerate(self.squared):
-            if values.shape != (d, comb(d - 1, q)):
-                raise InputError(
-                    f"squared[{q}] must have shape {(d, comb(d - 1, q))}; got {values.shape}."
-                )
         for name in _BY_FEATURE:
-            values = np.asarray(getattr(self, name), float)
-            if values.shape != (d,):
-                raise InputError(f"{name} must have shape ({d},); got {values.shape}.")
-            object.__setattr__(self, name, values)
+            object.__setattr__(self, name, np.asarray(getattr(self, name), float))
         constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
         object.__setattr__(self, "constant", constant)
         if self.feature_names is not None:
@@ -148,15 +128,6 @@ class StandardMoments:
             object.__setattr__(self, "feature_names", names)
         columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
         object.__setattr__(self, "columns", columns)
-        shapes = {"powers": (4, d), "cubed": (d, d - 1), "two_squares": (comb(d, 2),)}
-        for name, shape in shapes.items():
-            values = getattr(self, name)
-            if values is None:
-                continue
-            values = np.asarray(values, float)
-            if values.shape != shape:
-                raise InputError(f"{name} must have shape {shape}; got {values.shape}.")
-            object.__setattr__(self, name, values)
 
     @property
     def alone(self) -> Blocks:

@@ -49,6 +49,7 @@ _CLOSE_EFFECT, _ROUGH_EFFECT = 0.05, 0.25
 _BY_CHANCE, _BY_LOG = 1.1, 0.45
 # Squared distance, in units of chance: none of 305 columns of 40 exact mixtures had it.
 _BEYOND = 4.0
+_NARROW = 1e-3  # variance of a component, where that of all rows is 1
 _DOUBT = 3.0  # times what chance gives: a test without power does not make a poor mixture exact
 _ROWS = 8000  # that are compared, of all halves, and that are drawn: distances to about 0.01
 _PLACES = 400  # along a column, where the shares are compared: to 1/400
@@ -82,7 +83,7 @@ class Description:
     level: Level = "unknown"
     distance: float = nan
     columns: Mapping[str | int, float] = field(default_factory=dict)
-    misfits: tuple[str | int, ...] = ()
+    misfits: tuple[str | int, ...] = field(default=(), compare=False)
 
 
 def describe(
@@ -116,7 +117,10 @@ def describe(
         column = moments.part(j).column
         columns[column] = max(columns.get(column, 0.0), own)
     distance, limit = max(apart), _ROUGH**2
-    misfits = tuple(x for x in columns if columns[x] ** 2 > _BEYOND * noise)
+    # A component near the floor is wider than its rows, which is no matter of the column's shape.
+    low = np.min([p.variances.min(axis=0) for p, _ in unseen], axis=0) < _NARROW
+    floored = {moments.part(j).column for j in np.flatnonzero(low).tolist()}
+    misfits = tuple(x for x in columns if columns[x] ** 2 > _BEYOND * noise and x not in floored)
     level = _level(distance, _CLOSE, _ROUGH) if noise < limit else "unknown"
     if rejected is False and distance**2 <= limit + _DOUBT * noise:
         level = "exact"

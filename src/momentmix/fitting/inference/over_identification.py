@@ -71,9 +71,6 @@ _LEAST_WRITTEN = 1e-16  # of p-values in texts
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
 
 
-_LARGEST_WRITTEN = 1e5  # statistic
-
-
 def p_value_text(p_value: float) -> str:
     """Return a p-value as text; the law of a statistic is not known far out.
 
@@ -81,15 +78,6 @@ def p_value_text(p_value: float) -> str:
     ('0.21', 'below 1e-16')
     """
     return f"{p_value:.2g}" if p_value >= _LEAST_WRITTEN else f"below {_LEAST_WRITTEN:g}"
-
-
-def _statistic_text(value: float) -> str:
-    """Return a statistic with a digit after the point, or four in all.
-
-    >>> _statistic_text(35.51), _statistic_text(1014096.8)
-    ('35.5', '1.014e+06')
-    """
-    return f"{value:.1f}" if value < _LARGEST_WRITTEN else f"{value:.4g}"
 
 
 class ConditionGroup(NamedTuple):
@@ -107,7 +95,7 @@ class ConditionGroup(NamedTuple):
     feature: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {_statistic_text(self.statistic)} on {self.degrees_of_freedom} d.o.f."
+        return f"{self.name}: {self.statistic:.4g} on {self.degrees_of_freedom} d.o.f."
 
 
 @dataclass(frozen=True)

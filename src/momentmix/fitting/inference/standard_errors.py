@@ -111,36 +111,24 @@ def _feature_intervals(
     uncertainty: Uncertainty, moments: StandardMoments, level: float
 ) -> Intervals:
     """Intervals of features, in the units of the data."""
-    e = uncertainty.estimate
+    e, on_logs = uncertainty.estimate, uncertainty.on_log_scale
     widths = normal_quantile(level) * uncertainty.deviations().flat()
     half = parameters_from(widths, e.n_components, e.blocks)
-    means = (e.means - half.means, e.means + half.means)
-    if uncertainty.on_log_scale:
-        w = np.clip(e.weights, 1e-12, 1 - 1e-12)
-        width = np.minimum(half.weights / (w * (1 - w)), 50.0)  # exp(50) stands for "unknown"
-        odds = np.log(w / (1 - w))
-        weights = (1 / (1 + np.exp(width - odds)), 1 / (1 + np.exp(-width - odds)))
-        factor = np.exp(np.minimum(half.variances / e.variances, 50.0))
-        variances = (e.variances / factor, e.variances * factor)
-    else:
-        weights = (
-            np.maximum(e.weights - half.weights, 0.0),
-            np.minimum(e.weights + half.weights, 1.0),
-        )
-        variances = (np.maximum(e.variances - half.variances, 0.0), e.variances + half.variances)
-    if e.n_components == 1:
-        weights = (np.ones(1), np.ones(1))
-    unknown = uncertainty.unknown_weights
-    weights = (np.where(unknown, np.nan, weights[0]), np.where(unknown, np.nan, weights[1]))
+    weights = np.ones((2, 1))
+    if e.n_components > 1:
+        weights = _ends(e.weights, half.weights, "logit" if on_logs else "plain")
+        weights = np.where(uncertainty.unknown_weights, np.nan, np.clip(weights, 0.0, 1.0))
+    variances = _ends(e.variances, half.variances, "log" if on_logs else "plain")
+    means = e.means - half.means, e.means + half.means
+    covariances = e.covariances - half.covariances, e.covariances + half.covariances
+    ends = zip(weights, means, np.maximum(variances, 0.0), covariances, strict=True)
     with np.errstate(over="ignore"):
         low, high = (
-            Parameters(w, m, v, e.covariances + sign * half.covariances, e.blocks).restored(
-                moments.shift, moments.scale
-            )
-            for sign, w, m, v in zip((-1, 1), weights, means, variances, strict=True)
+            Parameters(*end, e.blocks).restored(moments.shift, moments.scale) for end in ends
         )
     matrices = (low.matrices, high.matrices) if e.blocks.joined else None
-    return Intervals(weights, (low.means, high.means), (low.variances, high.variances), matrices)
+    pairs = (low.means, high.means), (low.variances, high.variances)
+    return Intervals((weights[0], weights[1]), *pairs, matrices)
 
 
 def _tables(
@@ -244,19 +232,7 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
 def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
     """Lower and upper ends, (2, r)."""
     x, half = quantity.values, normal_quantile(level) * _deviations(quantity, factor)
-    ends = np.stack([x - half, x + half])
-    if quantity.scale == "plain":
-        return ends
-    if quantity.scale == "log":
-        reach = half / np.maximum(x, 1e-300)
-        ratio = np.exp(np.minimum(reach, _WIDEST))
-        ends = np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(ends, 0.0))
-    else:
-        p = np.clip(x, 1e-12, 1 - 1e-12)
-        reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
-        moved = np.minimum(reach, _WIDEST)
-        inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
-        ends = np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))
+    ends = _ends(x, half, quantity.scale)
     if quantity.at_zero is None or quantity.counts is None:
         return ends
     # Less than two errors from a bound, it may be there: logarithms never reach it.
@@ -271,3 +247,19 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
         ends = np.where(quantity.at_one, downward, ends)
     low, high = (0.0, 1.0) if quantity.scale == "logit" else (quantity.least, np.inf)
     return np.clip(ends, low, high)
+
+
+def _ends(x: Float, half: Float, scale: str) -> Float:
+    """Ends that are symmetric on a scale, or plain where those would say nothing, (2, …)."""
+    ends = np.stack([x - half, x + half])
+    if scale == "plain":
+        return ends
+    if scale == "log":
+        reach = half / np.maximum(x, 1e-300)
+        ratio = np.exp(np.minimum(reach, _WIDEST))
+        return np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(ends, 0.0))
+    p = np.clip(x, 1e-12, 1 - 1e-12)
+    reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
+    moved = np.minimum(reach, _WIDEST)
+    inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
+    return np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))

@@ -28,9 +28,7 @@ from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
 from momentmix.families.distribution import Distribution
-from momentmix.fitting.em.scores import AT_FLOOR, add_prior, laws_with_places, settle_floored
-from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, values_of
+from momentmix.fitting.em.scores import add_prior, laws_with_places, settle_floored
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
@@ -49,7 +47,6 @@ from momentmix.wording import short_repr
 _TOLD, _LEAST_TOLD = 0.02, 1e-3
 _RULE_OF_THREE = 3.0  # rows: a probability that none of n rows shows is below 3/n, by 95 %
 LARGEST_ERROR = 0.5  # of a share: no distribution between 0 and 1 has a larger deviation
-_PAIRS = np.array([[0, 0], [0, 1], [1, 1]])  # of the scores of a mean and of a variance
 _DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that sum to 1
 
 
@@ -165,43 +162,6 @@ def uncertainty_after_em(
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
     return Uncertainty(parameters, factor, on_log_scale=True)
-
-
-def uncertainty_by_column(
-    parameters: Parameters, features: Float, n_effective: float, prior: VariancePrior
-) -> Uncertainty:
-    """`uncertainty_after_em` of diagonal covariances, from fewer rows (d, n) than parameters.
-
-    The outer product of all scores then is singular, and errors from it are 1,000 times too large.
-    That of a mean and a variance is not, nor that of the weights: these alone are taken.
-    """
-    p, (r, d) = parameters, parameters.means.shape
-    shares, _ = responsibilities(joint_densities(coefficients(p), features))
-    low = prior.structure.eigenvalues(p) <= AT_FLOOR * prior.floors(p, n_effective)
-    curvature, places = prior.curvature(p.variances) / n_effective, component_places(p)
-    factor, size = np.zeros((p.n_places, p.n_places)), np.sqrt(n_effective)
-    for c, (share, weight) in enumerate(zip(shares, p.weights, strict=True)):
-        away = values_of(features, p.blocks) - p.means[c][:, None]
-        scaled = away / p.variances[c][:, None]
-        scores = share * scaled, share * (away * scaled - 1.0) / 2.0
-        mean, both, spread = ((a * b).mean(axis=1) for a, b in np.array(scores)[_PAIRS])
-        mean = np.where(low[c], weight / p.variances[c], np.maximum(mean, 1e-12))
-        left = spread - both**2 / mean
-        fixed = low[c] | (left < _TOLD * spread) | (spread < _LEAST_TOLD * weight)
-        both[fixed], spread[fixed] = 0.0, weight / 2
-        spread += curvature[c]
-        # The inverse of [[mean, both], [both, spread]] is root rootᵀ, root upper triangular.
-        means, spreads = places[c, 1 : 1 + d], places[c, 1 + d :]
-        left = np.maximum(spread - both**2 / mean, 1e-8 * spread)
-        factor[means, means] = 1.0 / (np.sqrt(mean) * size)
-        factor[spreads, spreads] = p.variances[c] / (np.sqrt(left) * size)
-        factor[means, spreads] = -both / (mean * np.sqrt(left) * size)
-    scores = shares - p.weights[:, None]
-    information = scores @ scores.T / shares.shape[1]
-    scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
-    logs = _inverse_root(information / scale[:, None] / scale) / (scale[:, None] * size)
-    factor[:r, :r] = p.weights[:, None] * (logs - p.weights @ logs)
-    return Uncertainty(p, factor, on_log_scale=True)
 
 
 def _inverse_root(matrix: Float) -> Float:

@@ -1,15 +1,11 @@
 """Constant columns have no influence: on the answer, its test, its errors, or its counts."""
 
-import re
 from functools import cache
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, random_mixture
 
 import momentmix as mm
-from momentmix.errors import InputError
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.em.scores import information_matrix, settle_floored
 from momentmix.mixture.gaussian import features_of
@@ -178,27 +174,6 @@ def test_entries_of_pairs_are_those_of_the_features_that_vary():
     np.testing.assert_allclose(
         moments.two_squares, [(z[:, i] ** 2 * z[:, k] ** 2).mean() for i, k in pairs]
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "good", "bad"),
-    [
-        ("powers", (4, 3), (3, 3)),
-        ("powers", (4, 3), (3, 4)),
-        ("cubed", (3, 2), (3, 3)),
-        ("cubed", (3, 2), (6,)),
-        ("two_squares", (3,), (3, 1)),
-        ("two_squares", (3,), (4,)),
-    ],
-)
-def test_shapes_of_high_moments_are_checked(name, good, bad):
-    whole = exact_moments(random_mixture(2, 3, seed=0), 3)
-    assert getattr(whole, name).shape == good
-    accepted = StandardMoments(**{**vars(whole), name: np.zeros(good).tolist()})
-    assert getattr(accepted, name).dtype == float
-    message = re.escape(f"{name} must have shape {good}; got {bad}.")
-    with pytest.raises(InputError, match=message):
-        StandardMoments(**{**vars(whole), name: np.zeros(bad)})
 
 
 def test_information_of_a_variance_at_its_floor_is_the_models_own():
