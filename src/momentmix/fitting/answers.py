@@ -83,8 +83,9 @@ def answer_from_rows(problem: Problem, choice: Choice) -> StandardFit:
     tried = choice.tried
     if tried:
         score = log_likelihood(sample.judges, p)
-        final = {"log_likelihood": score, "bic": bic(p, sample.moments.n_counted, score)}
-        tried = tuple(replace(t, **final) if t.chosen else t for t in tried)
+        value = bic(p, sample.moments.n_counted, score)
+        final = [replace(t, log_likelihood=score, bic=value) if t.chosen else t for t in tried]
+        tried = tuple(final)
     notes = [choice.note] if choice.note else []
     return StandardFit(
         sample.moments, p, evidence, notes, best.name, done, tried, choice.joined

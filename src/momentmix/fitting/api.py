@@ -99,8 +99,8 @@ def fit(
         pays: by BIC with rows, by the test of the moments without. None: "auto" where the number of
         components is chosen, else "diag". "full", or one block of all columns, is full covariances,
         for which rows are needed; a summary needs at least three blocks. Columns with missing cells
-        are joined only where they are named, with a number of components and passes over the rows;
-        the certificate is then untested.
+        are joined where there are rows; with missing="model" only where they are named. The test of
+        the certificate leaves them out.
     families : dict, optional
         Family of a column, by name, by number, or by a pattern of names: "A*" is for columns that
         neither their own name nor a later pattern names. "gaussian", "bernoulli" (two values),

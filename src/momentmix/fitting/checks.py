@@ -72,8 +72,8 @@ def varying_blocks(
         observed = observed_values(sample.all_features, varying, block)
         together = observed @ observed.T
         if together.min() < block.size + 1:
-            j, k = np.unravel_index(int(together.argmin()), together.shape)
-            names = [varying.column_name(int(block[place])) for place in (j, k)]
+            pair = np.unravel_index(int(together.argmin()), together.shape)
+            names = [varying.column_name(int(block[place])) for place in pair]
             raise InputError(
                 f"columns {names[0]} and {names[1]} are in one block, but almost never seen in "
                 f"the same row ({together.min():.0f} of {observed.shape[1]} rows), so that their "

@@ -44,8 +44,7 @@ class FitContext:
     """Options of one call of `fit`, and what its stages share.
 
     All random numbers come from `rng`, stage after stage. `checked` has an excerpt of the rows;
-    None without rows. `start` is a `Start` in
-    standardized features once the moments are known.
+    None without rows. `start` is a `Start` in standardized features once the moments are known.
     """
 
     rng: np.random.Generator

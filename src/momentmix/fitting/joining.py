@@ -71,7 +71,8 @@ class BlockSearch:
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
         self.preferred: Option | None = None
         self.number: int | None = None  # of components, where it is decided
-        self.with_missing = {law.value_feature for law in sample.moments.laws} - {None}
+        values = (law.value_feature for law in sample.moments.laws)
+        self.with_missing = {j for j in values if j is not None}
 
     @lazy_property
     def full(self) -> Blocks:

@@ -34,16 +34,6 @@ def test_a_summary_of_gaussian_columns_is_one_of_numbers(tmp_path):
     assert load_fit(tmp_path / "m")[1].standard_errors.levels is None
 
 
-def test_stages_list_every_order_that_was_tried_and_notes_those_of_the_answer():
-    rng = np.random.default_rng(0)
-    rows = rng.exponential(size=(700, 6)) @ rng.normal(size=(6, 6))
-    result = mm.fit(mm.summarize(rows, order=5), 2, random_state=0)
-    assert not result.certificate.passed
-    assert [name for name, _ in result.stages].count("moment fit") == 2
-    raised = ["order raised to 5: the certificate did not pass"]
-    assert result.notes == ([] if result.order == 4 else raised)
-
-
 # -- parameters as a frame ----------------------------------------------------------------------
 
 ENDS = ["low", "high"]

@@ -6,12 +6,9 @@ import pytest
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.fitting.context import FitContext
-from momentmix.fitting.data import rows_of, summarized
+from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
-from momentmix.fitting.joining import BlockSearch
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import ArrayRows, WeightedRows
 
@@ -181,19 +178,6 @@ def test_outliers_and_shapes_are_those_of_the_weighted_rows():
     assert names == ["outlier-rows"]
     assert found.n_rows == len(rows)
     assert found.mixture.predict(rows)[5] == -1
-
-
-def test_copies_are_left_out_together():
-    rows, _ = LAWS["block"][0].sample(300, random_state=14)
-    rows = np.repeat(rows, 2, axis=0)
-    moments, _ = summarized(rows, 3, 1)
-    rng = np.random.default_rng(0)
-    search = BlockSearch(draw_sample(rows_of(rows), moments, rng), FitContext(rng))
-    scores = search.left_out_scores(search.start(2, Blocks(4)))
-    features = search.sample.features
-    _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
-    assert len(first) == 300
-    np.testing.assert_array_equal(scores, scores[first][copy_of.ravel()])
 
 
 def test_few_rows_that_stand_for_many_fit_in_memory():

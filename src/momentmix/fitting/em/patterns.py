@@ -72,12 +72,12 @@ def patterns(features: Float, blocks: Blocks) -> list[Pattern]:
     for block, table in blocks.places:
         if not np.isin(block, values).any():
             continue
-        left_out = ~is_observed(features, blocks.missing, blocks.laws, block).T
+        left_out = np.asarray(~is_observed(features, blocks.missing, blocks.laws, block).T)
         j, k = np.triu_indices(block.size, 1)
         products, last = d + table[j, k], [blocks.n_statistics - 1]
         places = np.concatenate([block, d + block, products, last]).astype(np.int64)
-        for missing, rows in rows_by_pattern(left_out, left_out.any(axis=1)):
-            seen = ~missing
+        for missing, rows in rows_by_pattern(left_out, np.asarray(left_out.any(axis=1))):
+            seen = np.asarray(~missing)
             is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
             order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(missing)])
             tables = table[np.ix_(order, order)], table

@@ -178,10 +178,7 @@ class _Search:
         """Short EM runs from both kinds of start."""
         arguments = (self.short, self.n_components, n_starts, self.prior, self.context.rng)
         for kind, make in ((StartKind.SEEDED, seeded_starts), (StartKind.RANDOM, random_starts)):
-            batch, _ = settle(
-                self.short, make(*arguments), self.prior, _SHORT_STEPS, self.context.n_threads,
-                _AT_REST, -np.inf, _LEAST_SHORT,
-            )  # fmt: skip
+            batch = self.short_runs(make(*arguments))
             first = 1 + sum(origin.kind is kind for origin in self.runs)
             self.runs.update({StartOrigin(kind, first + k): batch[k] for k in range(n_starts)})
 
@@ -206,12 +203,20 @@ class _Search:
     def cut(self) -> Parameters:
         """A mixture grown from one component by the best cut of each number."""
         p = single_component(self.sample, self.sample.blocks, self.context)
+        features, n_threads = self.short[:, :_FEWEST_SHORT], self.context.n_threads
         for r in range(2, self.n_components + 1):
-            prior = VariancePrior.of_rows(self.short.shape[1], r, self.prior.structure)
-            starts = split_starts(self.short, p, prior)
-            found, values = settle(self.short, starts, prior, _CUT_STEPS, self.context.n_threads)
+            prior = VariancePrior.of_rows(features.shape[1], r, self.prior.structure)
+            starts = split_starts(features, p, prior)
+            found, values = settle(features, starts, prior, _CUT_STEPS, n_threads)
             p = found[int(values.argmax())]
-        return p
+        return self.short_runs(p[None])[0]
+
+    def short_runs(self, start: Parameters) -> Parameters:
+        """EM of a batch on some of the rows."""
+        return settle(
+            self.short, start, self.prior, _SHORT_STEPS, self.context.n_threads,
+            _AT_REST, -np.inf, _LEAST_SHORT,
+        )[0]  # fmt: skip
 
     def compared_runs(self) -> list[Candidate]:
         """All runs, best first on some rows of the sample."""
