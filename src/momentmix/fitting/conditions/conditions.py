@@ -112,7 +112,7 @@ class Conditions:
         result = columns.take(codes[:, 0], axis=0)
         for code in codes.T[1:]:
             result *= columns.take(code, axis=0)
-        return result
+        return np.asarray(result)
 
     def model(self, parameters: Parameters) -> Float:
         """Model side of each condition, of shape (n,)."""
