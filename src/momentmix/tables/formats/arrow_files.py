@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,6 +29,7 @@ from momentmix.tables.source import (
 )
 
 _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
+_FEW_ROWS = 1 << 14  # of a batch: fewer are joined with those after them
 _LEAST_ROWS = 1 << 12  # of a batch of a dataset
 _AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 take much memory
 
@@ -59,11 +60,34 @@ class ArrowSource(Source):
         position, chosen = 0, sorted({*columns})
         order = [chosen.index(i) for i in columns]
         with self._refuses_damage():
-            for batch in map(checked, self._read(chosen)):
+            for batch in _joined(map(checked, self._read(chosen))):
                 for first in range(0, batch.num_rows, BATCH_ROWS):
                     part = batch.slice(first, BATCH_ROWS)
                     yield position + first, [part.column(k) for k in order]
                 position += batch.num_rows
+
+
+def _joined(batches: Iterable[Any]) -> Iterator[Any]:
+    """Record batches of many rows from small ones."""
+    waiting, n_rows = list[Any](), 0
+    for batch in batches:
+        waiting.append(batch)
+        n_rows += batch.num_rows
+        if n_rows >= _FEW_ROWS:
+            yield from _as_one(waiting)
+            waiting, n_rows = [], 0
+    yield from _as_one(waiting)
+
+
+def _as_one(batches: list[Any]) -> list[Any]:
+    from pyarrow import Table
+
+    if len(batches) < 2:
+        return batches
+    joined: list[Any] = (
+        Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
+    )
+    return joined
 
 
 class ParquetFile(FileSource, ArrowSource):
