@@ -75,14 +75,18 @@ def with_counts(table: Table, blocks: AskedBlocks, start: Any) -> Table:
 
 
 def _notes(found: dict[int, Family], schema: Schema) -> list[str]:
-    """Return a note for each family of counts."""
-    notes = []
+    """Return one note on all columns that are not taken as numbers."""
+    parts = []
     for family in dict.fromkeys(found.values()):
-        names = [schema.columns[j].name for j in found if found[j] is family]
-        what = f"{listed(list(map(ascii, names)), _MOST_LISTED)} taken as {family.noun}"
-        cure = f"{option(families={names[0]: Column.family})} takes {names[0]!a} as a number"
-        notes.append(f"{what}: {family.name} predicts the cells better than gaussian; {cure}")
-    return notes
+        names = [ascii(schema.columns[j].name) for j in found if found[j] is family]
+        what = f"{listed(names, _MOST_LISTED)} taken as {family.noun}"
+        parts.append(f"{what}: {family.name} predicts the cells better than gaussian")
+    if not parts:
+        return []
+    name = schema.columns[min(found)].name
+    taken = "it" if len(found) == 1 else ascii(name)
+    cure = f"{option(families={name: Column.family})} takes {taken} as a number"
+    return [f"{'; '.join(parts)}; {cure}"]
 
 
 def choose_families(
