@@ -95,7 +95,8 @@ class ConditionGroup(NamedTuple):
     feature: int | None = None
 
     def __str__(self) -> str:
-        return f"{self.name}: {self.statistic:.4g} on {self.degrees_of_freedom} d.o.f."
+        value = f"{self.statistic:.{1 if self.statistic < 1e5 else 0}f}"
+        return f"{self.name}: {value} on {self.degrees_of_freedom} d.o.f."
 
 
 @dataclass(frozen=True)

@@ -251,12 +251,12 @@ def test_rejected_groups_are_listed():
     c = certificate(outcome(1e-11, 0.1, groups))
     assert "the moments do not fit (shape of column 3" in c.reasons[0]
     text = str(c)
-    assert r"over-identification  shape of column 3\x1b[31m: 50 on 5 d.o.f." in text
+    assert r"over-identification  shape of column 3\x1b[31m: 50.0 on 5 d.o.f." in text
     assert "pairs" not in text
     many = [group(f"shape of column {j}", 1e-9) for j in range(20)]
     c = certificate(outcome(1e-8, 0.1, many))
     assert "(shape of column 0, shape of column 1, shape of column 2, 17 more)" in c.reasons[0]
-    assert str(c).count("50 on 5 d.o.f.") == 1
+    assert str(c).count("50.0 on 5 d.o.f.") == 1
 
 
 # -- what "auto" tried, and the record --------------------------------------------------------
