@@ -18,6 +18,7 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    clipped,
 )
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.wording import option
@@ -55,30 +56,20 @@ class Gaussian(Family):
         spread = prior.variances(n, squares / overall.variance, overall.least)
         return center + away, spread * overall.variance
 
-    def scores(self, mean: Float, variance: Float) -> Float:
-        """(y − m) / v and ((y − m)² / v − 1) / 2v."""
-        m, v = mean[..., 0], variance[..., 0]
-        table = np.zeros((*m.shape, 2, 3))
-        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
-        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
-        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
-        return table
-
     def log_prior(self, mean: Float, variance: Float, overall: Overall, prior: Prior) -> Float:
-        return prior.log_terms(np.maximum(variance, 1e-300) / overall.variance)[..., 0]
+        return prior.log_terms(clipped(variance, 1e-300) / overall.variance)[..., 0]
 
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        v, ratio = variance[:, 0], variance[:, 0] / overall.variance
-        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
-        slope[:, 1] = prior.slope(ratio, 1.0) / v
-        curvature[:, 1, 1] = prior.curvature(ratio, 1.0) / v**2
-        return slope, curvature
+    ) -> Float:
+        """By the logarithm of the variance, which the prior is of."""
+        curvature = np.zeros((len(variance), 2, 2))
+        own = prior.curvature(variance / overall.variance, 1.0) / variance**2
+        curvature[:, 1, 1] = own[:, 0]
+        return curvature
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
-        slopes = np.broadcast_to(np.eye(2)[:, :, None], (2, 2, len(mean)))
-        return np.stack([mean[:, 0], variance[:, 0]]), slopes
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+        return np.stack([mean[:, 0], variance[:, 0]])
 
     def quadrature(
         self, place: int, mean: Float, variance: Float, degree: int
@@ -92,8 +83,8 @@ class Gaussian(Family):
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return mean + np.sqrt(variance) * rng.standard_normal((n, 1))
 
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return variance, np.broadcast_to(np.eye(2)[1:], (len(mean), 1, 2))
+    def positive(self, mean: Float, variance: Float) -> Float:
+        return variance
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return mean, values
@@ -126,10 +117,7 @@ class Gaussian(Family):
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean and variance; the variance has a floor, and no bound."""
-        by_mean, by_variance = (np.broadcast_to(row, (len(mean), 2)) for row in np.eye(2))
-        return Quantities(
-            Quantity(mean[:, 0], by_mean, "plain"), Quantity(variance[:, 0], by_variance, "log")
-        )
+        return Quantities(Quantity(mean[:, 0], "plain"), Quantity(variance[:, 0], "log"))
 
     # -- pictures and advice ----------------------------------------------------------------------
 

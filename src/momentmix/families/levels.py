@@ -32,6 +32,7 @@ from momentmix.families.family import (
     Quantities,
     Quantity,
     Units,
+    clipped,
 )
 from momentmix.wording import option, short_repr
 
@@ -188,7 +189,7 @@ class _Levels(Family):
 
     def _allowed(self, p: Float) -> tuple[Float, Float]:
         """Mean and variance of probabilities in proportion to p, none of them 0."""
-        p = np.maximum(p, LEAST_PROBABILITY)
+        p = clipped(p, LEAST_PROBABILITY)
         mean = (p / p.sum(axis=-1, keepdims=True))[..., 1:]
         return mean, mean * (1 - mean)
 
@@ -196,7 +197,7 @@ class _Levels(Family):
         return self._allowed(self.probabilities(mean))
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
-        logs = np.log(np.maximum(self.probabilities(mean), LEAST_PROBABILITY))
+        logs = np.log(clipped(self.probabilities(mean), LEAST_PROBABILITY))
         first = logs[..., :1]
         return np.concatenate([logs[..., 1:] - first, np.zeros_like(mean), first], axis=-1)
 
@@ -207,24 +208,15 @@ class _Levels(Family):
         rows = np.concatenate([n - sums.sum(axis=-1, keepdims=True), sums], axis=-1)
         return self._allowed(rows + PSEUDO_ROWS * self.probabilities(overall.mean))
 
-    def scores(self, mean: Float, variance: Float) -> Float:
-        k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
-        table = np.zeros((*mean.shape[:-1], 2 * k, 2 * k + 1))
-        table[..., :k, :k] = 1 / p[..., :1, None]
-        table[..., np.arange(k), np.arange(k)] += 1 / p[..., 1:]
-        table[..., :k, -1] = -1 / p[..., :1]
-        return table
-
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
+    ) -> Float:
         k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
-        shares = PSEUDO_ROWS * self.probabilities(overall.mean) / p
-        slope, curvature = np.zeros((len(p), 2 * k)), np.zeros((len(p), 2 * k, 2 * k))
-        slope[:, :k] = shares[:, 1:] - shares[:, :1]
-        curvature[:, :k, :k] = (shares / p)[:, :1, None]
-        curvature[:, np.arange(k), np.arange(k)] += (shares / p)[:, 1:]
-        return slope, curvature
+        known = PSEUDO_ROWS * self.probabilities(overall.mean) / p**2
+        curvature = np.zeros((len(p), 2 * k, 2 * k))
+        curvature[:, :k, :k] = known[:, :1, None]
+        curvature[:, np.arange(k), np.arange(k)] += known[:, 1:]
+        return curvature
 
     def _at_levels(self, exponents: Int, units: Units) -> Float:
         """z^e at each level, (n, K), feature by feature: n·K² numbers would be too many."""
@@ -245,12 +237,6 @@ class _Levels(Family):
         powers = self._at_levels(exponents, units)
         return np.asarray((powers * self.probabilities(mean)[:, None, :]) @ powers.T)
 
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        powers, (r, k) = self._at_levels(exponents, units), mean.shape
-        table = np.zeros((len(exponents), 2 * k, r))
-        table[:, :k] = (powers[:, 1:] - powers[:, :1])[:, :, None]
-        return table
-
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the level is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)
@@ -267,14 +253,9 @@ class _Levels(Family):
 
     # -- numbers with bounds ----------------------------------------------------------------------
 
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+    def positive(self, mean: Float, variance: Float) -> Float:
         """Probabilities of all levels; of a single one there is nothing to know."""
-        r, k = mean.shape
-        if not k:
-            return np.zeros((r, 0)), np.zeros((r, 0, 0))
-        slopes = np.eye(k + 1, 2 * k, -1)
-        slopes[0, :k] = -1.0
-        return self.probabilities(mean), np.broadcast_to(slopes, (r, *slopes.shape))
+        return self.probabilities(mean) if mean.shape[-1] else mean
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self._allowed(values)
@@ -292,17 +273,15 @@ class _Levels(Family):
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Probabilities of the levels."""
-        p, slopes = self.positive(mean, variance)
+        p = self.positive(mean, variance)
         one = zero.sum(axis=1)[:, None] - zero == zero.shape[1] - 1  # all others are 0
         levels = tuple(
-            Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
+            Quantity(p[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
             for k in range(p.shape[1])
         )
         if self.n_levels != 2:
             return Quantities(None, None, None, levels)
-        yes = levels[1]
-        by_yes = (1 - 2 * yes.values)[:, None] * yes.slopes
-        return Quantities(yes, Quantity(yes.values * (1 - yes.values), by_yes, "log"))
+        return Quantities(levels[1], Quantity(p[:, 1] * (1 - p[:, 1]), "log"))
 
 
 class Bernoulli(_Levels):

@@ -309,7 +309,7 @@ def add_prior(
         at = means, variances
         if more_rows:
             more = more_rows / np.maximum(n_rows * p.weights[:, None], more_rows)
-            at = law.with_positive(law.positive(*at)[0] + more, *at)
+            at = law.with_positive(law.positive(*at) + more, *at)
         slope, curvature = law.prior_slopes(*at, prior)
         units = np.hstack([np.ones_like(means), variances]) / n_rows**0.5  # of (μ, log v)
         for c, own in enumerate(numbers):
@@ -384,8 +384,8 @@ def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
     means, variances = moved.means.copy(), moved.variances.copy()
     for law in p.blocks.laws:
         own = list(law.features)
-        least = FALL * law.positive(*p.of_law(law))[0]
-        values = law.positive(means[:, own], variances[:, own])[0]
+        least = FALL * law.positive(*p.of_law(law))
+        values = law.positive(means[:, own], variances[:, own])
         if (values < least).any():
             raised = np.maximum(values, least)
             found = law.with_positive(raised, means[:, own], variances[:, own])

@@ -81,7 +81,7 @@ def _with_seen(
             law, centers[place] = law_at[(feature,)], schema.columns[number].center
             if law.at_random:
                 continue
-            q = law.positive(p.means[:, [feature]], p.variances[:, [feature]])[0][:, 1]
+            q = law.positive(p.means[:, [feature]], p.variances[:, [feature]])[:, 1]
             seen[:, place] = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
     if (seen == 1).all():
         return replace(block, means=block.means + centers) if centers.any() else block
