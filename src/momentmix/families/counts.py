@@ -323,7 +323,7 @@ class CountBlock(ColumnBlock):
     family: str
 
     def __post_init__(self) -> None:
-        self._keep(checked_rates(self.rates))
+        self._keep_checked("rates", checked_rates(self.rates))
 
     @property
     def means(self) -> Float:

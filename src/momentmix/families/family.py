@@ -74,7 +74,7 @@ class Overall(NamedTuple):
 _STEP = 2.0**-300  # of a derivative: its square vanishes, so that no difference is taken
 
 
-def derivatives(function: Callable[[Float], Float], x: Float, free: Iterable[int]) -> Float:
+def derivatives(function: Callable[[Any], Any], x: Float, free: Iterable[int]) -> Float:
     """∂f / ∂x of shape (…, p), for f of shape (…) or (…, m) at x of shape (…, p); 0 if not free.
 
     The derivative of f at x is the imaginary part of f(x + i·step) / step.
@@ -137,8 +137,9 @@ class Quantities(NamedTuple):
     def with_slopes(self, slopes: Iterable[Float]) -> Quantities:
         """The same with derivatives of `numbers`."""
         rest = iter(slopes)
-        first = (x and x._replace(slopes=next(rest)) for x in self[:3])
-        return Quantities(*first, tuple(x._replace(slopes=next(rest)) for x in self.levels))
+        mean, variance, observed = (x and x._replace(slopes=next(rest)) for x in self[:3])
+        levels = tuple(x._replace(slopes=next(rest)) for x in self.levels)
+        return Quantities(mean, variance, observed, levels)
 
 
 Units = tuple[Float, Float]  # shift and scale of features, (k,) each

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import InputError
-from momentmix.families.block import Block, with_unknown
+from momentmix.families.block import Block
 from momentmix.families.column import Column
 from momentmix.families.family import (
     Family,
@@ -100,17 +100,15 @@ class Gaussian(Family):
         return column
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
-        means = with_unknown(mean + column.center, seen)
-        variances = with_unknown(np.maximum(variance, 0.0)[:, :, None], seen)
-        transforms = (column.transform,) if column.transform else ()
-        return GaussianBlock((), None, means, variances, seen, transforms)
+        variances = np.maximum(variance, 0.0)[:, :, None]
+        return GaussianBlock(mean + column.center, variances, None, seen, (column.transform,))
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         means, covariances = values["means"], values["covariances"]
         if means.shape[1] != len(columns):
             raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
-        transforms = [column.transform for column in columns]
-        block = GaussianBlock.of(means, covariances, None, values["seen"], transforms)
+        transforms = tuple(column.transform for column in columns)
+        block = GaussianBlock(means, covariances, None, values["seen"], transforms)
         if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
             raise ValueError("covariances must be symmetric")
         return block

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.block import Block, ColumnBlock, with_unknown
+from momentmix.families.block import Block, ColumnBlock, filled
 from momentmix.families.column import Column, Level, plain_level
 from momentmix.families.family import (
     LEAST_PROBABILITY,
@@ -43,6 +43,7 @@ _BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explai
 class LevelsBlock(ColumnBlock):
     """A column of levels."""
 
+    probabilities: Float
     levels: tuple[Level, ...]
 
     @property
@@ -65,13 +66,14 @@ class LevelsBlock(ColumnBlock):
     @property
     def value(self) -> tuple[Float, Float]:
         """Means and variances of the indicators of all levels but the first."""
-        p = self.known.level_table[:, 1:]
+        p = filled(self.level_table[:, 1:], self.seen)
         return p, p * (1 - p)
 
-
-def _checked_levels(block: LevelsBlock) -> tuple[Level, ...]:
-    name = block.names if isinstance(block.names, str | None) else block.names[0]
-    return Column(name, block.family, tuple(map(plain_level, block.levels))).levels
+    def _keep_levels(self, probabilities: Float) -> None:
+        name = self.names if isinstance(self.names, str | None) else self.names[0]
+        levels = tuple(map(plain_level, self.levels))
+        Column(name, self.family, levels)  # which raises for other ones
+        self._keep_checked("probabilities", probabilities, levels=levels)
 
 
 @short_repr
@@ -102,7 +104,7 @@ class BernoulliBlock(LevelsBlock):
         array = real_array("probabilities", self.probabilities, 1, allow_nan=True)
         if (array < 0).any() or (array > 1).any():
             raise InputError(f"probabilities must be from 0 to 1; got {array.tolist()}.")
-        self._keep(array, levels=_checked_levels(self))
+        self._keep_levels(array)
 
     @property
     def level_table(self) -> Float:
@@ -145,18 +147,17 @@ class CategoricalBlock(LevelsBlock):
 
     def __post_init__(self) -> None:
         array = real_array("probabilities", self.probabilities, 2, allow_nan=True)
-        levels = _checked_levels(self)
-        if array.shape[1] != len(levels):
+        if array.shape[1] != len(self.levels):
             raise InputError(
-                f"probabilities must have a column for each of the {len(levels)} levels; got the "
-                f"shape {array.shape}."
+                f"probabilities must have a column for each of the {len(self.levels)} levels; got "
+                f"the shape {array.shape}."
             )
         if (array < 0).any() or (np.abs(array.sum(axis=1) - 1) > _ROUNDED).any():
             raise InputError(
                 "probabilities of the levels must be non-negative, with sum 1 in each component; "
                 f"the least is {np.nanmin(array):.4g}, the sums are {array.sum(axis=1).tolist()}."
             )
-        self._keep(array, levels=levels)
+        self._keep_levels(array)
 
     @property
     def level_table(self) -> Float:
@@ -267,7 +268,7 @@ class _Levels(Family):
     # -- parameters of columns --------------------------------------------------------------------
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
-        table = with_unknown(self.probabilities(mean), seen)
+        table = self.probabilities(mean)
         own = table[:, 1] if self.n_levels == 2 else table
         return self._block(probabilities=own, levels=column.levels, seen=seen)
 

@@ -299,7 +299,7 @@ def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
 
     def slope(x: Float) -> Float:
         """Of the log-likelihood, by log s (…, 1)."""
-        return derivatives(likelihood, x, [0])[..., 0]
+        return np.asarray(derivatives(likelihood, x, [0])[..., 0])
 
     def likelihood(x: Float) -> Float:
         s = np.exp(x[..., 0])
@@ -357,7 +357,7 @@ class NegativeBinomialBlock(ColumnBlock):
                 f"sizes must be {len(rates)} numbers of at least {LEAST_SIZE:g}, one for each "
                 f"mean; got {sizes.tolist()}."
             )
-        self._keep(rates[:, None])
+        self._keep_checked("means", rates[:, None])
         most = np.maximum(rates, 1.0) / LEAST_EXCESS
         sizes = np.where(np.isnan(self.means[:, 0]), np.nan, np.minimum(sizes, most))
         sizes.setflags(write=False)

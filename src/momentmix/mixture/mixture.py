@@ -182,7 +182,7 @@ class Mixture:
         Examples
         --------
         >>> from momentmix import BernoulliBlock, GaussianBlock
-        >>> age = GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
+        >>> age = GaussianBlock([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
         >>> smokes = BernoulliBlock([0.75, 0.25], ("no", "yes"), names="smokes")
         >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes])
         >>> mixture.means.tolist()

@@ -18,13 +18,11 @@ def all_families(seed=0, r=3):
     factor = rng.standard_normal((r, 2, 3))
     seen = lambda: rng.uniform(0.3, 0.95, r)  # noqa: E731
     blocks = [
-        GaussianBlock.of(40 + 10 * rng.standard_normal(r), rng.uniform(1, 9, r), "age", seen()),
+        GaussianBlock(40 + 10 * rng.standard_normal(r), rng.uniform(1, 9, r), "age", seen()),
         BernoulliBlock(rng.uniform(0.1, 0.9, r), ("no", "yes"), names="smokes"),
         PoissonBlock(rng.uniform(0.5, 6, r), names="visits"),
         CategoricalBlock(rng.dirichlet([1, 1, 1], r), PLANS, names="plan", seen=seen()),
-        GaussianBlock.of(
-            3 * rng.standard_normal((r, 2)), factor @ factor.swapaxes(1, 2), ("x", "y")
-        ),
+        GaussianBlock(3 * rng.standard_normal((r, 2)), factor @ factor.swapaxes(1, 2), ("x", "y")),
         PoissonBlock(rng.uniform(0.5, 6, r), names="calls", seen=seen()),
         BernoulliBlock(rng.uniform(0.1, 0.9, r), (False, True), names="member", seen=seen()),
     ]

@@ -96,7 +96,7 @@ def test_columns_without_names_have_numbers():
 
 def test_joined_columns_of_which_some_have_missing_cells():
     seen = [[0.5, 1.0, 0.75], [0.25, 1.0, 1e-9]]
-    block = mm.GaussianBlock.of(np.ones((2, 3)), [np.eye(3)] * 2, ("a", "b", "c"), seen)
+    block = mm.GaussianBlock(np.ones((2, 3)), [np.eye(3)] * 2, ("a", "b", "c"), seen)
     frame = mm.Mixture.from_blocks([0.5, 0.5], [block]).to_frame()
     assert read(frame, "a", "seen") == pytest.approx([0.5, 0.25])
     assert not len(read(frame, "b", "seen"))

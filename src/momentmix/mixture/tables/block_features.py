@@ -20,9 +20,9 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.block import Block, unknown_columns
+from momentmix.families.block import Block
 from momentmix.families.column import Column
-from momentmix.families.distribution import Distribution
+from momentmix.families.distribution import Distribution, Value
 from momentmix.families.family import LEAST_PROBABILITY
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.mixture.blocks import Blocks
@@ -45,48 +45,35 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
             f"the parameters must be those of the {schema.n_features} features of the schema, with "
             "their laws; they have other features or laws."
         )
+
+    def seen_of(number: int) -> Float:
+        law = law_at.get((schema.features_of(number)[-1],))
+        if law is None or law.at_random:
+            return np.ones(p.n_components)
+        return law.value_of(*p.of_law(law)).observed
+
     found: list[Block] = []
     for features in p.blocks.partition:
         columns = tuple(sorted({schema.column_of[j] for j in features}))
-        chosen = None if names is None else tuple(names[j] for j in columns)
-        own, numbers = [schema.columns[j] for j in columns], list(features)
+        own, numbers = [schema.columns[j] for j in columns], np.array(features)
         if features not in law_at:
-            k, transforms = len(numbers), tuple(column.transform for column in own)
-            covariances = p.spread[..., p.blocks.table(np.array(numbers))]
-            block = GaussianBlock(
-                columns,
-                chosen,
-                p.means[:, numbers],
-                covariances.reshape(-1, k, k),
-                transforms=transforms if any(transforms) else (),
+            seen = np.stack([seen_of(j) for j in columns], axis=1)
+            block: Block = GaussianBlock(
+                p.means[:, numbers] + np.array([column.center for column in own]),
+                p.spread[:, p.blocks.table(numbers)],
+                seen=None if (seen == 1).all() else seen,
+                transforms=tuple(column.transform for column in own),
             )
-            found.append(_with_seen(block, p, schema, law_at))
         elif columns[0] not in joined:
-            law, both = law_at[features], (p.means[:, numbers], p.variances[:, numbers])
-            value = law.value_of(*both)
-            seen = value.observed if own[0].models_gaps else None
+            value = law_at[features].value_of(*p.of_law(law_at[features]))
             pair = own[0].model.completed(value.mean, value.variance)
-            found.append(own[0].model.block(own[0], *pair, seen).at(columns, chosen))
+            seen_alone = value.observed if own[0].models_gaps else None
+            block = own[0].model.block(own[0], *pair, seen_alone)
+        else:
+            continue
+        chosen = None if names is None else tuple(names[j] for j in columns)
+        found.append(block.at(columns, chosen))
     return tuple(found)
-
-
-def _with_seen(
-    block: GaussianBlock, p: Parameters, schema: Schema, law_at: dict[tuple[int, ...], Distribution]
-) -> GaussianBlock:
-    """A block of joined columns in their units, with probabilities of being seen."""
-    seen, centers = np.ones(block.means.shape), np.zeros(len(block.columns))
-    for place, number in enumerate(block.columns):
-        feature = schema.seen_of(number)
-        if feature is not None:
-            law, centers[place] = law_at[(feature,)], schema.columns[number].center
-            if law.at_random:
-                continue
-            q = law.positive(p.means[:, [feature]], p.variances[:, [feature]])[:, 1]
-            seen[:, place] = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    if (seen == 1).all():
-        return replace(block, means=block.means + centers) if centers.any() else block
-    means, covariances = unknown_columns(block.means + centers, block.covariances, seen)
-    return replace(block, means=means, covariances=covariances, seen=seen)
 
 
 # -- blocks → features ------------------------------------------------------------------------
@@ -102,17 +89,21 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
     own = Blocks.of(d, joined, laws)
     means, spread = np.zeros((r, d)), np.zeros((r, own.n_spread))
     for block in blocks:
+        numbers = np.array([schema.features_of(number)[0] for number in block.columns])
+        centers = np.array([schema.columns[number].center for number in block.columns])
+        seen = np.nan_to_num(block.seen_table, nan=1.0)
+        seen = np.clip(seen, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         if len(block.columns) == 1:
             column = schema.columns[block.columns[0]]
-            features = list(schema.features_of(block.columns[0]))
-            means[:, features], spread[:, features] = block.features(column)
+            features = tuple(schema.features_of(block.columns[0]))
+            law = Distribution(features, block.model, column.has_missing)
+            mean, variance = block.model.completed(*block.value)
+            value = Value(mean - centers, variance, seen[:, 0])
+            means[:, features], spread[:, features] = law.features_of(value)
             continue
-        numbers = [schema.features_of(number)[0] for number in block.columns]
-        centers = np.array([schema.columns[number].center for number in block.columns])
-        means[:, numbers] = block.known.means - centers
-        spread[:, own.table(np.array(numbers))] = block.known.covariances
-        seen = np.ones(block.means.shape) if block.seen is None else block.seen
-        seen = np.clip(seen, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        assert isinstance(block, GaussianBlock)
+        mean, spread[:, own.table(numbers)] = block.filled
+        means[:, numbers] = mean - centers
         for number, q in zip(block.columns, seen.T, strict=True):
             feature = schema.seen_of(number)
             if feature is not None:
@@ -134,7 +125,6 @@ def placed(blocks: Iterable[Block], n_components: int) -> tuple[Block, ...]:
             )
     if not found:
         raise InputError("a mixture must have at least one block; got none.")
-    found = [block.checked() for block in found]
     counts = [block.n_components for block in found]
     if set(counts) != {n_components}:
         raise InputError(
@@ -215,11 +205,7 @@ def column_seen(blocks: Sequence[Block], n_columns: int) -> Float:
     """Probability that a cell is seen, of shape (r, n_columns); NaN where no cell is missing."""
     table = np.full((blocks[0].n_components, n_columns), np.nan)
     for block in blocks:
-        if block.seen is not None:
-            own = np.array(block.columns)
-            seen = block.seen.reshape(len(table), own.size)
-            kept = block.has_missing
-            table[:, own[kept]] = seen[:, kept]
+        table[:, list(block.columns)] = block.seen_table
     return table
 
 

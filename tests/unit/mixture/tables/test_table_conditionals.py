@@ -96,9 +96,9 @@ def test_other_names(mixture):
 
 def test_singular_columns_have_no_density():
     blocks = [
-        GaussianBlock.of([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
+        GaussianBlock([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
         PoissonBlock([1.0, 2.0, 3.0]),
-        GaussianBlock.of(np.zeros((3, 2)), [[[1.0, 1.0], [1.0, 1.0]]] * 3),
+        GaussianBlock(np.zeros((3, 2)), [[[1.0, 1.0], [1.0, 1.0]]] * 3),
     ]
     mixture = mm.Mixture.from_blocks([0.25, 0.25, 0.5], blocks)
     assert not mixture.has_density
@@ -129,10 +129,10 @@ def test_matching_where_one_has_no_missing_cells():
     """Centers, and whether cells may be missing, are no part of what is compared."""
     one = mm.Mixture.from_blocks(
         [0.5, 0.5],
-        [GaussianBlock.of([0.0, 9.0], [1.0, 1.0], seen=[0.9, 0.8]), PoissonBlock([1, 5])],
+        [GaussianBlock([0.0, 9.0], [1.0, 1.0], seen=[0.9, 0.8]), PoissonBlock([1, 5])],
     )
     two = mm.Mixture.from_blocks(
-        [0.5, 0.5], [GaussianBlock.of([9.0, 0.0], [1, 1]), PoissonBlock([5, 1])]
+        [0.5, 0.5], [GaussianBlock([9.0, 0.0], [1, 1]), PoissonBlock([5, 1])]
     )
     np.testing.assert_array_equal(one.align(two).means, one.means)
     np.testing.assert_array_equal(two.align(one).means, two.means)

@@ -19,7 +19,7 @@ def mixture():
 
 def never_seen():
     blocks = [
-        GaussianBlock.of([1.0, np.nan], [1.0, np.nan], "a", seen=[0.5, 0.0]),
+        GaussianBlock([1.0, np.nan], [1.0, np.nan], "a", seen=[0.5, 0.0]),
         BernoulliBlock([0.25, 0.5], names="b"),
     ]
     return mm.Mixture.from_blocks([0.25, 0.75], blocks)
