@@ -125,7 +125,7 @@ ONE = ([1.0], [[0.0, 0.0]])
             (*ONE, [[[1.0, 0.5], [0.5, 1.0]]], [[0]], ["x", "y"]),
             r"0 between.*component 0 has 0.5 between column 0 \('x'\) and column 1 \('y'\). Join",
         ),
-        ((*ONE, [np.eye(2)], [[0, 2]]), "no column 2"),
+        ((*ONE, [np.eye(2)], [[0, 2]]), ": 2; give a name"),
         ((*ONE, [np.eye(2)], None, ["x"]), "2 different strings"),
     ],
 )
