@@ -14,7 +14,7 @@ features and missing cells add is the same for all families, and is here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -86,6 +86,17 @@ class Distribution:
         if not len(self.shift):
             object.__setattr__(self, "shift", (0.0,) * len(self.features))
             object.__setattr__(self, "scale", (1.0,) * len(self.features))
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Distribution]) -> Distribution:
+        """Several of one `kind` as one, in an axis before that of the features."""
+        shift, scale = (np.array([getattr(p, x) for p in parts]) for x in ("shift", "scale"))
+        return replace(parts[0], shift=shift, scale=scale, least=np.array([p.least for p in parts]))
+
+    @property
+    def kind(self) -> tuple[object, ...]:
+        """What is equal in distributions that can be stacked."""
+        return self.family, len(self.features), self.has_missing, self.at_random
 
     def __reduce__(self) -> tuple[Any, ...]:
         own = self.features, self.family, self.has_missing, self.at_random

@@ -89,11 +89,11 @@ def derivatives(function: Callable[[Any], Any], x: Float, free: Iterable[int]) -
     return np.zeros((*function(x).shape, x.shape[-1])) if found is None else found
 
 
-def clipped(x: Any, least: Any, most: Any = np.inf) -> Any:
+def clipped(x: Any, least: Any, most: Any = None) -> Any:
     """x within bounds; its complex step, if any, as it is."""
-    if np.iscomplexobj(x):
-        return np.clip(x.real, least, most) + 1j * x.imag
-    return np.clip(x, least, most)
+    real = np.maximum(x.real, least)
+    real = real if most is None else np.minimum(real, most)
+    return real + 1j * x.imag if np.iscomplexobj(x) else real
 
 
 def log1p(x: Any) -> Any:

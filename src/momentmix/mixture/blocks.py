@@ -14,7 +14,7 @@ their laws know all that their means do not say, and they have no pairs.
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
@@ -94,9 +94,29 @@ class Blocks:
 
     @lazy_property
     def own_places(self) -> tuple[Int, ...]:
-        """Places of the statistics that each law has beside z and z², among those of all laws."""
+        """Places of the statistics beside z and z² of each law, among those of all laws."""
         ends = np.cumsum([0, *(law.n_statistics for law in self.laws)])
-        return tuple(np.arange(start, end) for start, end in pairwise(ends.tolist()))
+        return tuple(
+            np.arange(start, end, dtype=np.int64) for start, end in pairwise(ends.tolist())
+        )
+
+    @lazy_property
+    def stacks(self) -> tuple[tuple[Distribution, Int, Int], ...]:
+        """Laws of one kind as one, their features (n, k), and places of t among those of all laws.
+
+        One call for many columns.
+        """
+        kinds = defaultdict[object, list[int]](list)
+        for number, law in enumerate(self.laws):
+            kinds[law.kind].append(number)
+        return tuple(
+            (
+                Distribution.stacked([self.laws[i] for i in own]),
+                np.array([self.laws[i].features for i in own]),
+                np.array([self.own_places[i] for i in own]),
+            )
+            for own in kinds.values()
+        )
 
     @lazy_property
     def n_own(self) -> int:

@@ -110,13 +110,12 @@ def coefficients(parameters: Parameters) -> Float:
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
     own_parts = np.zeros((*constants.shape, blocks.n_own))
-    for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-        own, k = list(law.features), len(law.features)
-        table = law.coefficients(p.means[..., own], p.variances[..., own])
+    for law, own, places in blocks.stacks:
+        table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
         linear[..., own], quadratic[..., own] = table[..., :k], table[..., k : 2 * k]
         own_parts[..., places] = table[..., 2 * k : -1]
         squares[..., own], log_spread[..., own] = 0.0, 0.0
-        constants += table[..., -1]
+        constants += table[..., -1].sum(axis=-1)
     constants -= 0.5 * (log_spread + squares).sum(axis=-1)
     return np.concatenate([linear, quadratic, own_parts, constants[..., None]], axis=-1)
 
@@ -134,11 +133,10 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
     alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
     spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
-    for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-        own = np.array(law.features)
+    for law, own, places in blocks.stacks:
         sums, squares = statistics[..., own], statistics[..., d + own]
         means[..., own], spread[..., own] = law.m_step(
-            counts[..., None], sums, squares, statistics[..., start + places], prior
+            counts[..., None, None], sums, squares, statistics[..., start + places], prior
         )
     parts = spread[..., :d], spread[..., d:]
     return Parameters(counts, means, *parts, blocks).normalized()

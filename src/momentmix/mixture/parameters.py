@@ -198,8 +198,7 @@ class Parameters:
         if not self.blocks.laws:
             return self
         means, variances = self.means.copy(), self.variances.copy()
-        for law in self.blocks.laws:
-            own = list(law.features)
+        for law, own, _ in self.blocks.stacks:
             found = law.completed(means[..., own], variances[..., own])
             means[..., own], variances[..., own] = found
         return replace(self, means=means, variances=variances)

@@ -262,10 +262,9 @@ class VariancePrior:
         if not self.scale:  # a single component
             return np.zeros(p.variances.shape[:-2])
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
-        for law in p.blocks.laws:
-            own = list(law.features)
+        for law, own, _ in p.blocks.stacks:
             terms[..., own] = 0.0
-            terms[..., own[0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
+            terms[..., own[:, 0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
         return np.asarray(terms.sum(axis=(-2, -1)))
 
     def slope(self, eigenvalues: Float, width: float | None = None) -> Float:
