@@ -31,7 +31,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
         BernoulliBlock as BernoulliBlock,
         CategoricalBlock as CategoricalBlock,
     )
-    from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
+    from momentmix.families.dispersed_counts import NegativeBinomialBlock as NegativeBinomialBlock
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import Mixture as Mixture
@@ -59,7 +59,7 @@ _HOMES = {
     "families.counts": ("PoissonBlock",),
     "families.gaussian_block": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
-    "families.negative_binomial": ("NegativeBinomialBlock",),
+    "families.dispersed_counts": ("NegativeBinomialBlock",),
     "errors": ("CapacityError", "FitWarning", "InputError", "MomentmixError"),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),

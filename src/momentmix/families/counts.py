@@ -152,11 +152,11 @@ class CountFamily(Family):
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
     ) -> Float:
         rates = self.rates(mean)
-        v, away = self.variance_of(rates), overall.mean[0] - rates
-        by_rate = derivatives(lambda x: self._along(self.variance_of, x), rates[:, None], [0])
-        curvature = np.zeros((len(mean), 2, 2))
-        second = (1 + away * by_rate[:, 0, 0] / v) / v
-        curvature[:, 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
+        v, away = self.variance_of(rates), overall.mean[..., 0] - rates
+        by_rate = derivatives(lambda x: self._along(self.variance_of, x), rates[..., None], [0])
+        curvature = np.zeros((*rates.shape, 2, 2))
+        second = (1 + away * by_rate[..., 0, 0] / v) / v
+        curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
         return curvature
 
     def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
@@ -198,7 +198,7 @@ class CountFamily(Family):
         return rng.choice(counts[0], size=(n, 1), p=weights[0])
 
     def positive(self, mean: Float, variance: Float) -> Float:
-        return self.rates(mean)[:, None]
+        return self.rates(mean)[..., None]
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self.completed(values, variance)

@@ -333,13 +333,13 @@ class Distribution:
         """Slope of `log_prior` by (E z, Var z), (r, 2w), and its curvature, (r, 2w, 2w)."""
         slope = self._slopes(lambda m, v: self.log_prior(m, v, prior), means, variances)
         value, n = self.value_of(means, variances), 2 * self.n_values
-        curvature = np.zeros((len(means), n + 1, n + 1))
-        curvature[:, :n, :n] = self.family.prior_curvature(*value[:2], self.overall, prior)
+        curvature = np.zeros((*means.shape[:-1], n + 1, n + 1))
+        curvature[..., :n, :n] = self.family.prior_curvature(*value[:2], self.overall, prior)
         if self.has_missing:
             share, q = self.overall.observed, value.observed
-            curvature[:, n, n] = PSEUDO_ROWS * (share / q**2 + (1 - share) / (1 - q) ** 2)
+            curvature[..., n, n] = PSEUDO_ROWS * (share / q**2 + (1 - share) / (1 - q) ** 2)
         turn = self._slopes(self._numbers_of_value, means, variances)
-        return slope, turn.swapaxes(1, 2) @ curvature @ turn
+        return slope, turn.mT @ curvature @ turn
 
     def base_measure(self, rows: Float) -> Float | None:
         """The part of the log-density of rows (n, d) beside its linear function; None: nothing."""
@@ -439,8 +439,8 @@ class Distribution:
         observed; the others are those of the value.
         """
         value = self.value_of(means, variances)
-        values, q = self.family.positive(*value[:2]), value.observed[:, None]
-        return np.hstack([1 - q, q, values]) if self.has_missing else values
+        values, q = self.family.positive(*value[:2]), value.observed[..., None]
+        return np.concatenate([1 - q, q, values], axis=-1) if self.has_missing else values
 
     def positive_slopes(self, means: Float, variances: Float) -> Float:
         """Derivatives of `positive` by (E z, Var z), of shape (r, n, 2w)."""
@@ -450,10 +450,10 @@ class Distribution:
         """Means and variances where these numbers are others."""
         mean, variance, q = self.value_of(means, variances)
         start = 2 * self.has_missing
-        mean, variance = self.family.with_positive(values[:, start:], mean, variance)
+        mean, variance = self.family.with_positive(values[..., start:], mean, variance)
         if self.has_missing:
-            shares = np.maximum(values[:, :2], LEAST_PROBABILITY)
-            q = shares[:, 1] / shares.sum(axis=1)
+            shares = np.maximum(values[..., :2], LEAST_PROBABILITY)
+            q = shares[..., 1] / shares.sum(axis=-1)
         return self.completed(*self.features_of(Value(mean, variance, q)))
 
     @lazy_property

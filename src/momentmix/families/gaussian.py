@@ -63,9 +63,9 @@ class Gaussian(Family):
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
     ) -> Float:
         """By the logarithm of the variance, which the prior is of."""
-        curvature = np.zeros((len(variance), 2, 2))
+        curvature = np.zeros((*variance.shape[:-1], 2, 2))
         own = prior.curvature(variance / overall.variance, 1.0) / variance**2
-        curvature[:, 1, 1] = own[:, 0]
+        curvature[..., 1, 1] = own[..., 0]
         return curvature
 
     def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:

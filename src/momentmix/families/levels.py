@@ -214,9 +214,9 @@ class _Levels(Family):
     ) -> Float:
         k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
         known = PSEUDO_ROWS * self.probabilities(overall.mean) / p**2
-        curvature = np.zeros((len(p), 2 * k, 2 * k))
-        curvature[:, :k, :k] = known[:, :1, None]
-        curvature[:, np.arange(k), np.arange(k)] += known[:, 1:]
+        curvature = np.zeros((*mean.shape[:-1], 2 * k, 2 * k))
+        curvature[..., :k, :k] = known[..., :1, None]
+        curvature[..., np.arange(k), np.arange(k)] += known[..., 1:]
         return curvature
 
     def _at_levels(self, exponents: Int, units: Units) -> Float:

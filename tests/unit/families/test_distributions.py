@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from momentmix.families.counts import Poisson
+from momentmix.families.dispersed_counts import NegativeBinomial
 from momentmix.families.distribution import Distribution
 from momentmix.families.gaussian import Gaussian
 from momentmix.families.levels import Bernoulli, Categorical
-from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.mixture.prior import VariancePrior
 
 from .toys import Geometric, Trials

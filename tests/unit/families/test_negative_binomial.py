@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import momentmix as mm
-from momentmix.families.negative_binomial import NegativeBinomial
+from momentmix.families.dispersed_counts import NegativeBinomial
 from momentmix.mixture import density
 from momentmix.mixture.gaussian import features_of
 

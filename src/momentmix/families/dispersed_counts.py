@@ -147,7 +147,7 @@ class NegativeBinomial(CountFamily):
         second = rates * (1 + excess)
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
-        return np.asarray(PSEUDO_ROWS * np.linalg.inv(noise.reshape(-1, 2, 2)))
+        return np.asarray(PSEUDO_ROWS * np.linalg.inv(noise.reshape(*rates.shape, 2, 2)))
 
     # -- moments ----------------------------------------------------------------------------------
 
@@ -167,10 +167,10 @@ class NegativeBinomial(CountFamily):
     def positive(self, mean: Float, variance: Float) -> Float:
         """The rate, and the variance less the rate."""
         rates = self.rates(mean)
-        return np.stack([rates, variance[:, 0] - rates], axis=1)
+        return np.stack([rates, variance[..., 0] - rates], axis=-1)
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return self.completed(values[:, :1], values.sum(axis=1, keepdims=True))
+        return self.completed(values[..., :1], values.sum(axis=-1, keepdims=True))
 
     def prior_positive(self, overall: Overall) -> Float:
         return np.array([PSEUDO_ROWS * overall.mean[0], 0.0])
