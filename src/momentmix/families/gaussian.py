@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
-from momentmix.errors import InputError
 from momentmix.families.block import Block
 from momentmix.families.column import Column
 from momentmix.families.family import (
@@ -21,7 +20,6 @@ from momentmix.families.family import (
     clipped,
 )
 from momentmix.families.gaussian_block import GaussianBlock
-from momentmix.wording import option
 
 # Least deviation of a component, in steps of a rounded column. Components at neighboring values,
 # half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
@@ -94,11 +92,6 @@ class Gaussian(Family):
 
     # -- parameters of columns --------------------------------------------------------------------
 
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        return column
-
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         variances = np.maximum(variance, 0.0)[:, :, None]
         return GaussianBlock(mean + column.center, variances, None, seen, (column.transform,))
@@ -151,15 +144,6 @@ class Transformed(Gaussian):
     A subclass has a `name`, which is its `transform` too, `requirement` and `invalid`, and the maps
     `forward`, `inverse` and `log_slope`.
     """
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """None: a summary of numbers has no moments of their transforms."""
-        raise InputError(
-            f"a summary of numbers has no moments of their {self.noun}; {label} cannot be "
-            f"{self.name!r}. Summarize the rows again with {option(families=...)}."
-        )
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         return None

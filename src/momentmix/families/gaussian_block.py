@@ -209,14 +209,9 @@ def semidefinite_roots(matrices: Float) -> Float:
     return np.asarray(half @ vectors.swapaxes(-1, -2))
 
 
-def rows_by_pattern(
-    left_out: NDArray[np.bool_], chosen: NDArray[np.bool_]
-) -> Iterator[tuple[NDArray[np.bool_], Int]]:
-    """Patterns of missing cells (n_columns,), and which of the chosen rows have each."""
-    rows = np.flatnonzero(chosen)
-    if not rows.size:
-        return
-    patterns, group = np.unique(left_out[rows], axis=0, return_inverse=True)
+def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Int]]:
+    """Patterns of missing cells (n_columns,), and which of the rows (n, n_columns) have each."""
+    patterns, group = np.unique(left_out, axis=0, return_inverse=True)
     ends = np.cumsum(np.bincount(group.ravel()))[:-1]
-    members = np.split(rows[np.argsort(group.ravel(), kind="stable")], ends)
+    members = np.split(np.argsort(group.ravel(), kind="stable"), ends)
     yield from zip(patterns, members, strict=True)

@@ -34,10 +34,9 @@ from momentmix.families.family import (
     Units,
     clipped,
 )
-from momentmix.wording import option, short_repr
+from momentmix.wording import short_repr
 
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
-_BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explains
 
 
 class LevelsBlock(ColumnBlock):
@@ -293,22 +292,10 @@ class Bernoulli(_Levels):
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 1}
     entries = ("probability",)
     n_levels = 2
+    requirement = "yes/no columns of a summary of numbers must hold 0 and 1 only"
 
     def _block(self, **values: Any) -> Block:
         return BernoulliBlock(**values)
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """Zeros and ones, whose variance is a function of the mean."""
-        is_binary = abs(variance - mean * (1 - mean)) < _BINARY
-        if not (ends[0] == 0.0 and ends[1] == 1.0 and is_binary):
-            raise InputError(
-                f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
-                f"{ends[0]:.6g} and {ends[1]:.6g}, with other values. Summarize the rows with "
-                f"{option(families=...)}."
-            )
-        return Column(column.name, self.name, (0, 1))
 
 
 class Categorical(_Levels):
@@ -321,12 +308,3 @@ class Categorical(_Levels):
 
     def _block(self, **values: Any) -> Block:
         return CategoricalBlock(**values)
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """None: moments of numbers do not tell levels apart."""
-        raise InputError(
-            f"a summary of numbers holds no levels; {label} cannot be {self.name!r}. "
-            f"Summarize the rows again with {option(families=...)}."
-        )

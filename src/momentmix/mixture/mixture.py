@@ -70,10 +70,8 @@ class Mixture:
         Non-negative, sum 1.
     means : array of shape (n_components, n_columns)
     covariances : array of shape (n_components, n_columns, n_columns)
-        Symmetric, positive semidefinite, 0 between blocks. A density needs them positive definite.
-    blocks : list of lists of int or str, optional
-        Columns by number or name; those not named are blocks of their own. By default the blocks
-        that the zeros of the covariances show.
+        Symmetric, positive semidefinite; their zeros show the blocks. A density needs them positive
+        definite.
     feature_names : sequence of str, optional
         Data frames are matched by name: their columns may stand in another order, but not have
         other names. Plain arrays go by position.
@@ -118,11 +116,10 @@ class Mixture:
         weights: ArrayLike,
         means: ArrayLike,
         covariances: ArrayLike,
-        blocks: Iterable[Iterable[int | str]] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         names = None if feature_names is None else check_feature_names(feature_names)
-        p = parameters_of_matrices(weights, means, covariances, blocks, names)
+        p = parameters_of_matrices(weights, means, covariances, names)
         self._keep(p, _plain_schema(p, names))
 
     def _keep(

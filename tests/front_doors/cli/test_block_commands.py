@@ -17,7 +17,7 @@ def truth():
     covariances = np.stack([np.eye(6)] * 2)
     covariances[:, 0, 1] = covariances[:, 1, 0] = [0.8, -0.7]
     covariances[0, 3, 4] = covariances[0, 4, 3] = 0.5
-    return mm.Mixture([0.6, 0.4], 4 * rng.standard_normal((2, 6)), covariances, None, NAMES)
+    return mm.Mixture([0.6, 0.4], 4 * rng.standard_normal((2, 6)), covariances, NAMES)
 
 
 @pytest.fixture(scope="module")

@@ -87,3 +87,13 @@ def with_gaps(rows, seed=1, share=0.3):
         column[rng.random(len(column)) < share] = None if is_text else np.nan
         found[name] = column
     return found
+
+
+def parameter_errors(truth, estimate):
+    """Relative norm-wise errors of weights, means and variances after matching."""
+    found = truth.align(estimate)
+    pairs = {name: [np.nan_to_num(getattr(m, name)) for m in (truth, found)]
+             for name in ("weights", "means", "variances")}  # fmt: skip
+    return {
+        name: float(np.linalg.norm(b - a) / np.linalg.norm(a)) for name, (a, b) in pairs.items()
+    }

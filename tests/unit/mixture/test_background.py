@@ -10,7 +10,13 @@ GROUPS = mm.Mixture(
     [0.3, 0.7], [[-4.0, 0.0, 1.0], [4.0, 1.0, 0.0]], [[[1, 0.5, 0], [0.5, 1, 0], [0, 0, 2]]] * 2,
     feature_names=["a", "b", "c"],
 )  # fmt: skip
-WIDE = mm.Mixture([0.5, 0.5], np.zeros((2, 3)), [400 * np.eye(3), 4e6 * np.eye(3)], [[0, 1]])
+WIDE = mm.Mixture.from_blocks(
+    [0.5, 0.5],
+    [
+        mm.GaussianBlock(np.zeros((2, 2)), [400 * np.eye(2), 4e6 * np.eye(2)]),
+        mm.GaussianBlock([0.0, 0.0], [400.0, 4e6]),
+    ],
+)
 PLAIN = GROUPS.with_background(WIDE, 0.02)
 
 

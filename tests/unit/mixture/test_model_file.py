@@ -115,7 +115,7 @@ def joined():
         covariances[np.ix_(range(3), group, group)] = factor @ factor.swapaxes(1, 2)
     covariances = 0.5 * (covariances + covariances.swapaxes(1, 2))
     weights = rng.dirichlet(np.ones(3))
-    return Mixture(weights, rng.standard_normal((3, 5)), covariances, None, list("abcdé"))
+    return Mixture(weights, rng.standard_normal((3, 5)), covariances, list("abcdé"))
 
 
 def test_joined_columns_come_back_bit_by_bit(joined, tmp_path):

@@ -85,8 +85,7 @@ class PatternLayout:
         """Standardized rows (n, d) by pattern."""
         groups = []
         for features in self.wide:
-            everything = np.ones(len(values), dtype=bool)
-            for pattern, rows in rows_by_pattern(self.gaps(values, features), everything):
+            for pattern, rows in rows_by_pattern(self.gaps(values, features)):
                 known = features[~pattern]
                 own = features_of(values[np.ix_(rows, known)], Blocks.full(known.size))
                 groups.append(_PatternGroup(features, known, features[pattern], rows, own))

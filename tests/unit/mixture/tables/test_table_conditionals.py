@@ -17,7 +17,7 @@ from momentmix.families.counts import PoissonBlock
 from momentmix.families.gaussian_block import GaussianBlock
 from momentmix.families.levels import BernoulliBlock
 from momentmix.mixture.density import log_sums
-from momentmix.mixture.matching import match_components, parameter_errors
+from momentmix.mixture.matching import match_components
 
 
 @pytest.fixture(scope="module")
@@ -115,13 +115,12 @@ def test_components_are_matched_by_features(mixture):
     aligned = mixture.align(shuffled)
     np.testing.assert_array_equal(aligned.weights, mixture.weights)
     np.testing.assert_array_equal(aligned.means, mixture.means)
-    assert max(parameter_errors(mixture, other).values()) < 1e-12
     fewer = mm.Mixture.from_blocks(
         mixture.weights, [b if b.names != ("member",) else BernoulliBlock(
             b.probabilities, ("off", "on"), names="member", seen=b.seen, columns=(7,)
         ) for b in mixture.blocks]
     )  # fmt: skip
-    with pytest.raises(InputError, match="column 7 \\('member'\\) is bernoulli"):
+    with pytest.raises(InputError, match=r"'member' 'bernoulli' .* and 'member' 'bernoulli' 'off'"):
         mixture.align(fewer)
 
 

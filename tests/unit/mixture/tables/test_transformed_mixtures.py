@@ -65,7 +65,7 @@ def test_missing_cells_have_no_jacobian():
     wanted[1] = (1 - SEEN) @ mixture.weights
     np.testing.assert_allclose(np.exp(mixture.log_prob({"y": values})), wanted, rtol=1e-9)
     unexpected = one_column("log").log_prob({"y": values})  # marginalized: nothing is left
-    assert unexpected[1] == 0.0
+    assert abs(unexpected[1]) < 1e-14
 
 
 @pytest.mark.parametrize("gap", [(), (0,), (1,), (2,), (0, 2), (3,)])
@@ -121,7 +121,7 @@ def test_parts_keep_their_transforms():
 def test_only_alike_columns_are_aligned():
     log, other = one_column("log"), one_column("log1p")
     assert log.align(one_column("log")).means.tolist() == log.means.tolist()
-    with pytest.raises(mm.InputError, match=r"transforms; column 0 \('y'\) is log \[\] and log1p"):
+    with pytest.raises(mm.InputError, match="transforms; got 'y' 'log' and 'y' 'log1p'"):
         log.align(other)
 
 
