@@ -203,9 +203,6 @@ class CountFamily(Family):
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self.completed(values, variance)
 
-    def prior_positive(self, overall: Overall) -> Float:
-        return PSEUDO_ROWS * overall.mean
-
     # -- parameters of columns --------------------------------------------------------------------
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:

@@ -363,9 +363,9 @@ class Family(ABC):
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
 
-    @abstractmethod
     def prior_positive(self, overall: Overall) -> Float:
-        """Return what the row of the prior adds to the sums of `positive`; NaN: no bound."""
+        """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
+        return PSEUDO_ROWS * self.positive(overall.mean[None], overall.variance[None])[0]
 
     def at_zero(
         self, mean: Float, variance: Float, counts: Float, overall: Overall

@@ -50,14 +50,6 @@ class LevelsBlock(ColumnBlock):
     def level_table(self) -> Float:
         """Probability of each level where the cell is seen, of shape (n_components, n_levels)."""
 
-    def probability(self, level: Level) -> Float:
-        """Probability of one level in each component, of shape (n_components,)."""
-        level = plain_level(level)
-        if level not in self.levels:
-            listed = ", ".join(map(ascii, self.levels[:8]))
-            raise InputError(f"there is no level {level!a}; the levels are {listed}.")
-        return np.asarray(self.level_table[:, self.levels.index(level)])
-
     @property
     def by_level(self) -> dict[Level, Float]:
         return dict(zip(self.levels, self.level_table.T, strict=True))
@@ -91,7 +83,7 @@ class BernoulliBlock(LevelsBlock):
     Examples
     --------
     >>> block = BernoulliBlock([0.25, 0.5], ("no", "yes"), names="smokes")
-    >>> block.probability("no").tolist()
+    >>> block.by_level["no"].tolist()
     [0.75, 0.5]
     """
 
@@ -136,7 +128,7 @@ class CategoricalBlock(LevelsBlock):
     Examples
     --------
     >>> block = CategoricalBlock([[0.5, 0.25, 0.25]], ("basic", "gold", "silver"), names="plan")
-    >>> block.probability("gold").tolist()
+    >>> block.by_level["gold"].tolist()
     [0.25]
     """
 
@@ -259,10 +251,6 @@ class _Levels(Family):
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self._allowed(values)
-
-    def prior_positive(self, overall: Overall) -> Float:
-        p = self.probabilities(overall.mean)
-        return PSEUDO_ROWS * p if len(p) > 1 else p[:0]
 
     # -- parameters of columns --------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import with_joined_values
-from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.families.gaussian_block import regression, rows_by_pattern
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import Scores
 from momentmix.lazy import lazy_property
@@ -116,13 +116,10 @@ class _PatternGroup(NamedTuple):
 
 def conditional(p: Parameters, known: Int, unknown: Int) -> tuple[Float, Float, Float]:
     """Missing values of a block given those seen: a (r, u), B (r, u, k), C (r, u, u)."""
-    own, k = np.concatenate([known, unknown]), known.size
-    matrices = p.spread[..., p.blocks.table(own)]
-    roots = np.linalg.cholesky(matrices)
-    slopes = np.asarray(roots[:, k:, :k] @ np.linalg.inv(roots[:, :k, :k]), dtype=np.float64)
+    own = np.concatenate([known, unknown])
+    slopes, rest = regression(p.spread[..., p.blocks.table(own)], np.isin(own, unknown))
     constants = p.means[:, unknown] - (slopes @ p.means[:, known, None])[..., 0]
-    half = roots[:, k:, k:]
-    return constants, slopes, half @ half.swapaxes(1, 2)
+    return constants, slopes, rest
 
 
 @dataclass(frozen=True)

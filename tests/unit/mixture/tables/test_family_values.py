@@ -47,7 +47,7 @@ def test_columns_in_their_own_units(mixture):
     assert mixture.n_columns == mixture.n_features == 8
     blocks = {block.names[0]: block for block in mixture.blocks}
     np.testing.assert_array_equal(mixture.means[:, 0], blocks["age"].means[:, 0])
-    np.testing.assert_array_equal(mixture.means[:, 1], blocks["smokes"].probability("yes"))
+    np.testing.assert_array_equal(mixture.means[:, 1], blocks["smokes"].by_level["yes"])
     np.testing.assert_array_equal(mixture.means[:, 2], blocks["visits"].rates)
     assert np.isnan(mixture.means[:, 3]).all()
     p = blocks["smokes"].probabilities
@@ -185,7 +185,7 @@ def test_draws_have_the_law_of_the_mixture(mixture):
                 q = 1.0 if block.seen is None else block.seen[i]
                 assert abs((~gap).mean() - q) <= 5 * np.sqrt(q * (1 - q) / n)
                 if block.family == "categorical":
-                    p, seen = block.probability("gold")[i], cells[~gap] == "gold"
+                    p, seen = block.by_level["gold"][i], cells[~gap] == "gold"
                     assert abs(seen.mean() - p) < 5 * np.sqrt(p * (1 - p) / seen.size)
                     continue
                 values = cells[~gap]
