@@ -26,7 +26,7 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
     from momentmix.families.counts import PoissonBlock as PoissonBlock
-    from momentmix.families.gaussian_block import GaussianBlock as GaussianBlock
+    from momentmix.families.gaussian import GaussianBlock as GaussianBlock
     from momentmix.families.levels import (
         BernoulliBlock as BernoulliBlock,
         CategoricalBlock as CategoricalBlock,
@@ -57,7 +57,7 @@ _HOMES = {
     "paper.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("Mixture",),
     "families.counts": ("PoissonBlock",),
-    "families.gaussian_block": ("GaussianBlock",),
+    "families.gaussian": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
     "families.dispersed_counts": ("NegativeBinomialBlock",),
     "errors": ("CapacityError", "FitWarning", "InputError", "MomentmixError"),

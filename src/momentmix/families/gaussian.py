@@ -1,16 +1,27 @@
-"""Numbers that are Gaussian within components, themselves or their logarithms."""
+"""Numbers that are Gaussian within components, themselves or their logarithms, alone or joined.
+
+| symbol | name here | shape |
+|---|---|---|
+| μ_i of the block's columns | ``means`` | (r, k) |
+| Σ_i of the block's columns | ``covariances`` | (r, k, k) |
+| Σ_UK Σ_KK⁻¹, for known columns K and the others U | ``slopes`` of `regression` | (r, u, k) |
+| Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU | ``rest`` of `regression` | (r, u, u) |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Array, Float
-from momentmix.families.block import Block
-from momentmix.families.column import Column
+from momentmix._typing import Array, Float, Int
+from momentmix.arrays import real_array
+from momentmix.errors import InputError
+from momentmix.families.block import NEVER_SEEN, Block, checked_seen, filled
+from momentmix.families.column import Column, by_column, short_mean, transformed
 from momentmix.families.family import (
     Family,
     Overall,
@@ -19,7 +30,203 @@ from momentmix.families.family import (
     Quantity,
     clipped,
 )
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.wording import short_repr
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class GaussianBlock(Block):
+    """Columns that may be correlated within components; all others are independent of them there.
+
+    Parameters
+    ----------
+    means : array of shape (n_components,) or (n_components, k)
+        Kept with shape (n_components, k).
+    covariances : array of shape (n_components,) or (n_components, k, k)
+        Of one column its variances. Kept with shape (n_components, k, k).
+    names : str or sequence of str, optional
+    seen : array of shape (n_components,) or, of several columns, (n_components, k), optional
+        Probability that the cell is seen; None where no cell is missing. Of several columns, those
+        without missing cells have 1 in all components. A component that never sees a column has
+        NaN for its mean, its variance and its covariances.
+    transforms : str or sequence of str, optional
+        "log", "log1p" or "" for each column. Means and covariances are then of log(y) or
+        log(1 + y), and rows, densities and draws of y. Empty where no column has a transform.
+    columns : tuple of int, optional
+        Numbers of the columns in a mixture.
+
+    Examples
+    --------
+    >>> GaussianBlock([1.0, 2.0], [1.0, 4.0], "age").covariances.tolist()
+    [[[1.0]], [[4.0]]]
+    """
+
+    means: Float
+    covariances: Float
+    names: tuple[str, ...] | None = None
+    seen: Float | None = None
+    transforms: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    family: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        has_missing = self.seen is not None
+        means = real_array("means", self.means, allow_nan=has_missing)
+        covariances = real_array("covariances", self.covariances, allow_nan=has_missing)
+        means = means[:, None] if means.ndim == 1 else means
+        covariances = covariances[:, None, None] if covariances.ndim == 1 else covariances
+        if means.ndim != 2 or covariances.shape != (*means.shape, means.shape[1]):
+            raise InputError(
+                "means and covariances of a block must have shapes (r, k) and (r, k, k), or (r,) "
+                f"and (r,) for one column; got {means.shape} and {covariances.shape}."
+            )
+        r, k = means.shape
+        if k == 1 and (covariances < 0).any():
+            raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
+        transforms = self.transforms
+        transforms = (transforms,) if isinstance(transforms, str) else tuple(transforms)
+        if transforms and len(transforms) != k:
+            raise InputError(
+                f"transforms of a block of {k} columns must be as many; got {list(transforms)!a}."
+            )
+        for transform in filter(None, transforms):
+            Column(None, transform=transform)  # which raises for other ones
+        seen = None if self.seen is None else real_array("seen", self.seen)
+        if seen is not None:
+            if k > 1 and seen.shape != (r, k):
+                raise InputError(
+                    f"seen of a block of {k} columns must have shape ({r}, {k}), a probability for "
+                    f"each component and column; got {seen.shape}."
+                )
+            for column in [seen] if k == 1 else seen.T:
+                checked_seen(column, r)
+            means, covariances = _without_unknown(means, covariances, seen.reshape(r, k))
+            seen = None if k > 1 and (seen == 1).all() else seen
+        self._keep(
+            means=means,
+            covariances=covariances,
+            names=self._checked_names(k),
+            seen=seen,
+            transforms=transforms if any(transforms) else (),
+            columns=tuple(int(j) for j in self.columns),
+        )
+
+    @property
+    def filled(self) -> tuple[Float, Float]:
+        """Means (r, k) and covariances (r, k, k) without NaN."""
+        if self.seen is None or not np.isnan(self.means).any():
+            return self.means, self.covariances
+        means, covariances = self.means.copy(), self.covariances.copy()
+        covariances[np.isnan(covariances)] = 0.0
+        for j, seen in enumerate(self.seen.reshape(means.shape).T):
+            means[:, j] = filled(means[:, j], seen)
+            covariances[:, j, j] = filled(self.covariances[:, j, j], seen)
+        return means, covariances
+
+    @property
+    def correlations(self) -> Float:
+        """Correlations within components, of shape (n_components, k, k); 0 for variance 0."""
+        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        unit = np.where(deviations > 0, deviations, np.inf)
+        found = self.covariances / unit[:, :, None] / unit[:, None, :]
+        found[:, range(found.shape[1]), range(found.shape[1])] = 1.0
+        return np.clip(found, -1.0, 1.0)
+
+    def part(self, places: Sequence[int]) -> GaussianBlock:
+        own, names, seen = list(places), self.names, self.seen
+        if seen is not None and len(self.columns) > 1:
+            has_missing = ~np.isnan(self.seen_table[:, own]).all(axis=0)
+            seen = None if not has_missing.any() else seen[:, own[0] if len(own) == 1 else own]
+        return replace(
+            self,
+            columns=tuple(self.columns[j] for j in own),
+            names=None if names is None else tuple(names[j] for j in own),
+            means=self.means[:, own],
+            covariances=self.covariances[:, own][:, :, own],
+            seen=seen,
+            transforms=[self.transforms[j] for j in own] if self.transforms else (),
+        )
+
+    @property
+    def schema_columns(self) -> list[Column]:
+        found, means = [], self.filled[0]
+        for place, seen in enumerate(self.seen_table.T):
+            name = None if self.names is None else self.names[place]
+            column = Column(name, transform=self.transforms[place] if self.transforms else "")
+            if not np.isnan(seen).all():
+                column = replace(column, has_missing=True, center=short_mean(means[:, place]))
+            found.append(column)
+        return found
+
+    def given(self, cells: Mapping[int, Any]) -> GaussianBlock:
+        row = [float(cells[j]) if j in cells else np.nan for j in self.columns]
+        values = by_column(np.array([row]), self.transforms, transformed)[0]
+        unknown = np.isnan(values)
+        if unknown.all() or not unknown.any():
+            return self
+        means, covariances = self.filled
+        try:
+            slopes, rest = regression(covariances, unknown)
+        except np.linalg.LinAlgError:
+            columns = self.columns if self.names is None else tuple(map(ascii, self.names))
+            listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
+            raise InputError(
+                f"covariances of the joined columns {listed} are singular in a component, so it "
+                "has no density there; add a small part of each column's variance to the diagonal."
+            ) from None
+        offsets = values[~unknown] - means[:, ~unknown]  # (r, k)
+        part = self.part(np.flatnonzero(unknown).tolist())
+        new = means[:, unknown] + np.einsum("ruk,rk->ru", slopes, offsets)
+        return replace(part, means=new, covariances=rest)
+
+
+def _without_unknown(means: Float, covariances: Float, seen: Float) -> tuple[Float, Float]:
+    """Means (r, k) and covariances (r, k, k), NaN in the columns that a component never sees."""
+    unknown = seen < NEVER_SEEN
+    either = unknown[:, :, None] | unknown[:, None, :]
+    if (np.isnan(means) & ~unknown).any() or (np.isnan(covariances) & ~either).any():
+        raise InputError(
+            "means and covariances may be NaN only in the columns that a component never sees "
+            "(seen 0)."
+        )
+    tables = np.where(unknown, np.nan, means), np.where(either, np.nan, covariances)
+    for table in tables:
+        table.setflags(write=False)
+    return tables
+
+
+def regression(covariances: Float, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
+    """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u), of the unknown columns."""
+    order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
+    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))[:, order]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ordered = covariances[:, order][:, :, order]
+        root = np.linalg.cholesky(ordered / deviations[:, :, None] / deviations[:, None, :])
+    # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
+    slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
+    slopes *= deviations[:, k:, None] / deviations[:, None, :k]
+    half = root[:, k:, k:] * deviations[:, k:, None]
+    rest = half @ half.swapaxes(1, 2)
+    return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
+
+
+def semidefinite_roots(matrices: Float) -> Float:
+    """Symmetric roots of positive semidefinite matrices (…, k, k)."""
+    values, vectors = np.linalg.eigh(matrices)
+    half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray(half @ vectors.swapaxes(-1, -2))
+
+
+def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Int]]:
+    """Patterns of missing cells (n_columns,), and which of the rows (n, n_columns) have each."""
+    patterns, group = np.unique(left_out, axis=0, return_inverse=True)
+    ends = np.cumsum(np.bincount(group.ravel()))[:-1]
+    members = np.split(np.argsort(group.ravel(), kind="stable"), ends)
+    yield from zip(patterns, members, strict=True)
+
+
+# -- families -----------------------------------------------------------------------------------
+
 
 # Least deviation of a component, in steps of a rounded column. Components at neighboring values,
 # half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.arrays import on_device_of, take
 from momentmix.errors import InputError
-from momentmix.families.gaussian_block import semidefinite_roots
+from momentmix.families.gaussian import semidefinite_roots
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior

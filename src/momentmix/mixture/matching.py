@@ -19,9 +19,9 @@ from scipy.optimize import linear_sum_assignment
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.families.gaussian_block import semidefinite_roots
+from momentmix.families.gaussian import semidefinite_roots
+from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:

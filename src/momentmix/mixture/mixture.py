@@ -29,7 +29,18 @@ from momentmix.families.block import Block
 from momentmix.families.column import Column, Level
 from momentmix.html.notebook import Markup, box
 from momentmix.lazy import lazy_property
-from momentmix.mixture.conditional import blocks_given, column_numbers
+from momentmix.mixture.columns import (
+    blocks_given,
+    blocks_of,
+    column_covariances,
+    column_means,
+    column_numbers,
+    parameters_of,
+    placed,
+    renamed,
+    schema_of,
+    selected,
+)
 from momentmix.mixture.density import log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.matching import in_same_columns, match_components
@@ -38,16 +49,6 @@ from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters, checked_parameters, parameters_of_matrices
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.mixture.rows import RowDensity, checked_labels
-from momentmix.mixture.tables.block_features import (
-    blocks_of,
-    column_covariances,
-    column_means,
-    parameters_of,
-    placed,
-    renamed,
-    schema_of,
-    selected,
-)
 from momentmix.tables.encoding import Encoded, Unseen
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema, plain_schema

@@ -26,7 +26,7 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.family import named
-from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.families.gaussian import rows_by_pattern
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable

@@ -5,7 +5,7 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock, CategoricalBlock
 
 NAMES = ("age", "smokes", "visits", "plan", "x", "y", "calls", "member")

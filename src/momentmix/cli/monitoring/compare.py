@@ -193,7 +193,7 @@ def _check_families(families: Any) -> None:
 
 def _with_columns(summary: MomentSummary, read_options: ReadOptions) -> MomentSummary:
     """The summary of the columns that --columns and --exclude leave."""
-    from momentmix.mixture.conditional import column_numbers
+    from momentmix.mixture.columns import column_numbers
     from momentmix.summary.column_facts import schema_of
 
     schema = schema_of(summary)

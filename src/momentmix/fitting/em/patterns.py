@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import with_joined_values
-from momentmix.families.gaussian_block import regression, rows_by_pattern
+from momentmix.families.gaussian import regression, rows_by_pattern
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import Scores
 from momentmix.lazy import lazy_property

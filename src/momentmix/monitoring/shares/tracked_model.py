@@ -22,10 +22,10 @@ from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.lazy import lazy_property
 from momentmix.mixture import gaussian
+from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import ColumnValues
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.schema import Schema
 from momentmix.wording import option
 

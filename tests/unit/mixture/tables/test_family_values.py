@@ -10,7 +10,7 @@ import momentmix as mm
 from momentmix import Mixture
 from momentmix.errors import InputError
 from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock, CategoricalBlock
 from momentmix.mixture.mixture import mixture_of_parameters
 

@@ -14,7 +14,7 @@ from unit.mixture.table_truths import (
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.matching import match_components

@@ -8,7 +8,7 @@ from unit.mixture.table_truths import NAMES, all_families, with_gaps
 
 import momentmix as mm
 from momentmix.errors import ModelFileError
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock
 
 

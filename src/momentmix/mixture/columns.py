@@ -13,8 +13,9 @@ those of the features.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,11 +25,16 @@ from momentmix.families.block import Block
 from momentmix.families.column import Column
 from momentmix.families.distribution import Distribution, Value
 from momentmix.families.family import LEAST_PROBABILITY
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.names import check_feature_names
+from momentmix.tables.columns import is_missing
+from momentmix.tables.names import check_feature_names, feature_number
 from momentmix.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from momentmix.mixture.mixture import Mixture
+
 
 # -- features → blocks ------------------------------------------------------------------------
 
@@ -219,3 +225,50 @@ def column_covariances(blocks: Sequence[Block], n_columns: int) -> Float:
             table[:, own] = np.nan
             table[:, :, own] = np.nan
     return table
+
+
+# -- conditional mixtures -----------------------------------------------------------------------
+
+
+def column_numbers(
+    columns: Sequence[int | str], n_columns: int, names: Sequence[str] | None
+) -> Int:
+    """Numbers of columns that are given by number or name, each once."""
+    d, numbers = n_columns, [int(feature_number(column, names)) for column in columns]
+    if not numbers or min(numbers) < -d or max(numbers) >= d:
+        raise InputError(f"features must be numbers in 0…{d - 1} or names; got {columns!r}.")
+    found = np.array(numbers, dtype=np.int64) % d
+    if np.unique(found).size < found.size:
+        raise InputError(f"features must differ from each other; got {columns!r}.")
+    return found
+
+
+def blocks_given(
+    mixture: Mixture, values: Mapping[int | str, Any]
+) -> tuple[Float, tuple[Block, ...], Int]:
+    """Weights and blocks of the columns of a row that have no values here, and their numbers."""
+    try:
+        row = {column: value for column, value in dict(values).items() if not is_missing(value)}
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"values must be cells by column, as {{'age': 31.0, 'plan': 'gold'}}; got {values!r}."
+        ) from None
+    d, cells = mixture.n_columns, list(row.values())
+    if not row:
+        return mixture.weights, mixture.blocks, np.arange(d)
+    given = column_numbers(list(row), d, mixture.feature_names)
+    others = np.setdiff1d(np.arange(d), given)
+    if not others.size:
+        raise InputError(
+            f"all {d} columns are known, so that none is left. Leave out those that are to be "
+            "predicted."
+        )
+    weights = mixture.select(given.tolist()).predict_proba([cells])[0]
+    if not np.isfinite(weights).all():
+        raise InputError(
+            "the values of the known columns are not finite, or so far from all components that "
+            "none is probable. Check them and their units."
+        )
+    by_number = dict(zip(given.tolist(), cells, strict=True))
+    blocks = [block.given(by_number) for block in mixture.blocks]
+    return weights / weights.sum(), selected(blocks, others), others
