@@ -19,8 +19,7 @@ def repeated_shard(data, times, shard_id):
     pieces.sections = [[v * times for v in values] for values in pieces.sections]
     pieces.header["n_rows"] *= times
     pieces.header["weight_squares"] = str(int(pieces.header["weight_squares"]) * times)
-    n_rows, weight, mean = struct.unpack("<Qdd", pieces.marks[0])
-    pieces.marks = [struct.pack("<Qdd", n_rows * times, weight * times, mean)]
+    pieces.counts = [struct.pack("<Q", *(n * times for n in struct.unpack("<Q", pieces.counts[0])))]
     pieces.shards = [hashlib.sha256(shard_id.encode()).digest()[:16]]
     return pieces.pack()
 

@@ -178,7 +178,7 @@ DOUBLES += [float("nan"), float("inf"), float("-inf"), 2.0**1000, 2.0**1001, 1e9
 
 
 class Pieces:
-    """A summary file taken apart: header, shard ids, marks, bounds, sections of integers."""
+    """A summary file taken apart: header, shard ids, row counts, bounds, sections of integers."""
 
     def __init__(self, data):
         self.version, length = struct.unpack("<II", data[8:16])
@@ -187,11 +187,10 @@ class Pieces:
         n, d = self.header["n_shards"], self.header["n_features"]
         self.shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
         at += 16 * n
-        mark = 24
-        self.marks = [data[at + mark * i : at + mark * (i + 1)] for i in range(n)]
-        at += mark * n
-        rest = (mark if self.header["n_forgotten"] else 0) * n
-        self.rest = data[at : at + rest]  # marks of forgotten rows
+        self.counts = [data[at + 8 * i : at + 8 * (i + 1)] for i in range(n)]
+        at += 8 * n
+        rest = (16 if self.header["n_forgotten"] else 0) * n
+        self.rest = data[at : at + rest]  # what was forgotten with each shard
         at += rest
         self.bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
         counts = read_lengths(self.header)
@@ -211,7 +210,7 @@ class Pieces:
         if self.width is None and isinstance(self.header.get("width"), int):
             self.header["width"] = narrow
         raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode()
-        body = b"".join([*self.shards, *self.marks, self.rest]) + struct.pack(
+        body = b"".join([*self.shards, *self.counts, self.rest]) + struct.pack(
             f"<{len(self.bounds)}d", *self.bounds
         )
         for values in self.sections:
@@ -312,25 +311,21 @@ def _bound(p, rng):
 
 
 def _shards(p, rng):
-    """Other shards, mostly with marks for each."""
+    """Other shards, mostly with a count for each."""
     more = rng.randbytes(16)
     ways = [[*p.shards, more], sorted([*p.shards, more]), p.shards + p.shards[-1:]]
     p.shards = rng.choice([*ways, p.shards[::-1], p.shards[1:], []])
     if rng.random() < 0.8:
         p.header["n_shards"] = len(p.shards)
-        p.marks = (p.marks + p.marks[:1] * len(p.shards))[: len(p.shards)]
-        p.rest = p.rest[:24] * len(p.shards)
+        p.counts = (p.counts + p.counts[:1] * len(p.shards))[: len(p.shards)]
+        p.rest = p.rest[:16] * len(p.shards)
 
 
-def _mark(p, rng):
-    """Forget a mark, or change a number of it."""
-    if any(p.marks):
-        place = rng.choice([i for i, mark in enumerate(p.marks) if mark])
-        old = p.marks[place]
-        at = 8 * rng.randrange(len(old) // 8)
-        count = struct.pack("<Q", rng.choice([0, 1, 2, 9, 2**63]))
-        number = struct.pack("<d", rng.choice(DOUBLES)) if at else count
-        p.marks[place] = rng.choice([bytes(len(old)), old[:at] + number + old[at + 8 :]])
+def _count(p, rng):
+    """Change the row count of a shard."""
+    if p.counts:
+        place = rng.randrange(len(p.counts))
+        p.counts[place] = struct.pack("<Q", rng.choice([0, 1, 2, 9, 2**63]))
 
 
 def _container(p, rng):
@@ -347,7 +342,7 @@ def _container(p, rng):
 
 
 MUTATIONS = [_header_value] * 5 + [_header_shape] + [_integer] * 3 + [_bound] * 2
-MUTATIONS += [_section, _repeated_rows, _shards, _mark, _container]
+MUTATIONS += [_section, _repeated_rows, _shards, _count, _container]
 
 
 def mutated_summary(rng):

@@ -26,12 +26,12 @@ def read_summary(data):
     """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
     magic, version, length = struct.unpack("<8sII", data[:16])
     assert magic == bytes.fromhex("894D4D530D0A1A0A")
-    assert version == 6
+    assert version == 7
     h, at = json.loads(data[16 : 16 + length]), 16 + length
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     d, n = h["n_features"], h["n_shards"]
     shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
-    at += (16 + 24 * (2 if h["n_forgotten"] else 1)) * n
+    at += (40 if h["n_forgotten"] else 24) * n
     bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
     at += 16 * d
     sums = {}

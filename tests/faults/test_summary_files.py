@@ -68,7 +68,7 @@ FOREIGN = [
     (b"PK\x03\x04" + bytes(50), r"zip archive"),
     (b'{"format": "momentmix.Mixture"}', r"Mixture\.load"),
     (b"\x93NUMPY\x01\x00" + bytes(50), r"starts with b'\\x93NUMPY"),
-    (rebuilt(version=5), r"version 5; this momentmix reads version 6"),
+    (rebuilt(version=6), r"version 6; this momentmix reads version 7"),
     (struct.pack("<8sII", MAGIC, VERSION, 2**32 - 1) + bytes(99), CHANGED),
     (rebuilt(header=b'{"order":1,"order":2}'), IMPOSSIBLE),
     (rebuilt(header=b'{"order":NaN}'), IMPOSSIBLE),
@@ -138,8 +138,8 @@ def test_impossible_headers_are_refused(changes):
 
 
 def places():
-    """Where the bounds, after the id of the shard and its mark, and each section start."""
-    starts, at = {"bounds": 40}, 40 + 32
+    """Where the bounds, after the id of the shard and its rows, and each section start."""
+    starts, at = {"bounds": 24}, 24 + 32
     sizes = {"S0": 1, "S1": 2, "S2": 1, "T0": 2, "T1": 2, "P3": 2, "P4": 2, "P5": 2, "P6": 2}
     sizes |= {"C": 2, "Q": 1}
     for name, count in sizes.items():

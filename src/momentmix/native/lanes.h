@@ -7,7 +7,7 @@
 #if defined(MM_AVX512)
 #define VECTORS 1
 #define TILE_ROWS 4
-#define TILE_COLUMNS 5
+#define TILE_COLUMNS 6
 typedef __m512d NAME(vector);
 #define LOAD(p) _mm512_loadu_pd(p)
 #define ZERO _mm512_setzero_pd()

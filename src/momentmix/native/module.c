@@ -39,7 +39,7 @@ typedef ptrdiff_t isize;
 typedef struct {
     isize n_features, n_left, n_right, n_strips, n_sums, n_entries;
     const int64_t *left, *right; /* two right monomials whose product each one is, (n, 2) */
-    const int64_t *strips;       /* number, right monomials from … to, first cell, (n_strips, 4) */
+    const int64_t *strips;       /* left from … to, right from … to, first cell, (n_strips, 5) */
     const int64_t *positions;    /* of each moment among the cells */
 } plan;
 
@@ -75,6 +75,7 @@ static isize place_in_all(const row_source *rows, isize s)
 }
 
 #define INLINE static inline __attribute__((always_inline))
+#define UNROLLED _Pragma("GCC unroll 32")
 #define NOINLINE __attribute__((noinline))
 #define JOIN_(a, b) a##_##b
 #define JOIN(a, b) JOIN_(a, b)
@@ -249,11 +250,11 @@ static int is_valid(plan *p)
     for (isize i = 2 * n_points; i < 2 * p->n_right; i++)
         if (p->right[i] < 0 || p->right[i] >= i / 2) /* they are made in their order */
             return 0;
-    for (const int64_t *s = p->strips; s < p->strips + 4 * p->n_strips; s += 4) {
-        if (s[0] < 0 || s[0] >= p->n_left / STRIP || s[1] < 0 || s[2] <= s[1] || s[2] > p->n_right
-            || s[3] != p->n_sums)
+    for (const int64_t *s = p->strips; s < p->strips + 5 * p->n_strips; s += 5) {
+        if (s[0] < 0 || s[1] <= s[0] || s[1] > s[0] + STRIP || s[1] > p->n_left || s[2] < 0
+            || s[3] <= s[2] || s[3] > p->n_right || s[4] != p->n_sums)
             return 0;
-        p->n_sums = plus(p->n_sums, STRIP * (s[2] - s[1]));
+        p->n_sums = plus(p->n_sums, (s[1] - s[0]) * (s[3] - s[2]));
     }
     for (isize e = 0; e < p->n_entries; e++)
         if (p->positions[e] < 0 || p->positions[e] >= p->n_sums)
@@ -341,7 +342,7 @@ static PyObject *sum_blocks(PyObject *module, PyObject *args)
         || !(u = hold(&h, units, READ, 2, "units")) || !(x = hold(&h, rows, READ, 0, "rows")))
         goto done;
     *p = (plan){.n_features = u->len / 16, .n_left = l->len / 16, .n_right = r->len / 16,
-                .n_strips = s->len / 32, .n_entries = e->len / 8, .left = l->buf, .right = r->buf,
+                .n_strips = s->len / 40, .n_entries = e->len / 8, .left = l->buf, .right = r->buf,
                 .strips = s->buf, .positions = e->buf};
     if (t.n < 1 || n_threads < 1 || !is_valid(p)) {
         PyErr_SetString(PyExc_ValueError, "the numbers of the plan do not fit its sizes");

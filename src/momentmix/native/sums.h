@@ -10,7 +10,7 @@ INLINE void NAME(tile)(const int I, const int J, const double *a, const double *
                        isize step, double *out)
 {
     V sums[TILE_ROWS * TILE_COLUMNS][VECTORS], left[TILE_ROWS];
-    for (int t = 0; t < I * J; t++)
+    UNROLLED for (int t = 0; t < I * J; t++) /* not by memset, which takes as long as the products */
         for (int v = 0; v < VECTORS; v++)
             sums[t][v] = ZERO;
     for (isize k = 0; k < padded; k += LANES)
@@ -42,10 +42,10 @@ static NOINLINE void NAME(any_tile)(int n_rows, int n_columns, const double *a, 
 {
     switch (n_rows * 8 + n_columns) {
         TILE(1, 1) TILE(1, 2) TILE(1, 3) TILE(2, 1) TILE(2, 2) TILE(2, 3)
-#if TILE_COLUMNS == 5
-        TILE(1, 4) TILE(1, 5) TILE(2, 4) TILE(2, 5)
-        TILE(3, 1) TILE(3, 2) TILE(3, 3) TILE(3, 4) TILE(3, 5)
-        TILE(4, 1) TILE(4, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5)
+#if TILE_COLUMNS == 6
+        TILE(1, 4) TILE(1, 5) TILE(1, 6) TILE(2, 4) TILE(2, 5) TILE(2, 6)
+        TILE(3, 1) TILE(3, 2) TILE(3, 3) TILE(3, 4) TILE(3, 5) TILE(3, 6)
+        TILE(4, 1) TILE(4, 2) TILE(4, 3) TILE(4, 4) TILE(4, 5) TILE(4, 6)
 #endif
     }
 }
@@ -112,15 +112,16 @@ static void NAME(block)(const plan *p, const double *rows, const double *weights
         NAME(points)(p->n_features, rows + start * p->n_features, units, m, table);
         NAME(monomials)(p->right + 2 * n_points, p->n_right - n_points, table, padded,
                         table + n_points * ROW);
-        isize strip = -1;
-        for (const int64_t *s = p->strips; s < p->strips + 4 * p->n_strips; s += 4) {
-            if (s[0] != strip) {
-                NAME(monomials)(p->left + 2 * STRIP * s[0], STRIP, table, padded, left);
-                for (int i = 0; weights && i < STRIP; i++)
+        isize top = -1;
+        for (const int64_t *s = p->strips; s < p->strips + 5 * p->n_strips; s += 5) {
+            isize height = s[1] - s[0];
+            if (s[0] != top) {
+                NAME(monomials)(p->left + 2 * s[0], height, table, padded, left);
+                for (isize i = 0; weights && i < height; i++)
                     NAME(multiply)(left + i * ROW, w, padded, left + i * ROW);
             }
-            strip = s[0];
-            NAME(strip)(left, STRIP, table + s[1] * ROW, s[2] - s[1], padded, sums + s[3]);
+            top = s[0];
+            NAME(strip)(left, (int)height, table + s[2] * ROW, (int)(s[3] - s[2]), padded, sums + s[4]);
         }
     }
     for (isize e = 0; e < p->n_entries; e++)

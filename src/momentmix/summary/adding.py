@@ -1,8 +1,8 @@
 """Adding, subtracting and forgetting: exact sums of sets of shards, and what goes together.
 
 What is read from a shard that still takes rows carries its id. Two summaries with a common id are
-never added; versions of a shard are told apart by their marks, so that none is subtracted in the
-place of another.
+never added; a shard is subtracted only where it has as many rows in both, and where the same rows
+were forgotten while it was there.
 
 What taking rows away must not leave, and what `load` refuses, are sums that no rows have: a mean m
 outside of [a, b], a variance v outside of 0 ≤ v ≤ (b − m)(m − a). Sums come from float64 numbers,
@@ -27,9 +27,8 @@ from momentmix.summary.digits import QUANTUM_BITS, Frame, integers, join, refram
 from momentmix.summary.totals import (
     Totals,
     Version,
+    contents_of,
     empty,
-    mark_of,
-    mark_size,
     masks_of,
     schema_of,
     with_high,
@@ -88,7 +87,7 @@ def _difference(whole: Totals, part: Totals, shards: Mapping[bytes, Version]) ->
     left, right = (reframed(layout, x.digits, x.frame, frame, masks) for x in (whole, part))
     n_forgotten = whole.n_forgotten - part.n_forgotten
     if not n_forgotten:  # what was forgotten went with the other one
-        shards = {shard: Version(version.rows) for shard, version in shards.items()}
+        shards = {shard: Version(version.n_rows) for shard, version in shards.items()}
     return replace(
         whole,
         frame=frame,
@@ -108,10 +107,9 @@ _OTHER_ROWS = (
     "the same version; for the rows alone use MomentSummary.forget."
 )
 _OTHERS_FORGOTTEN = (
-    "in summaries from which different rows were forgotten: {:,} rows in the one to subtract from, "
-    "{:,} in the other. If they are rows of this shard, they would be taken away twice, or be "
-    "left. Forget the same rows in both; or subtract first, and forget them in what is left; or "
-    "add up the other shards again."
+    "in summaries from which different rows were forgotten. If they are rows of this shard, they "
+    "would be taken away twice, or be left. Forget the same rows in both; or subtract first, and "
+    "forget them in what is left; or add up the other shards again."
 )
 
 
@@ -125,12 +123,11 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     if not part.shards:
         return whole
     whole, part = _common([whole, part])
-    size = mark_size(whole)
     for kind, problem in enumerate((_OTHER_ROWS, _OTHERS_FORGOTTEN)):
         pairs = {x: (whole.shards[x][kind], version[kind]) for x, version in part.shards.items()}
-        unlike = sorted(x for x, (a, b) in pairs.items() if not a.is_alike(b, size))
+        unlike = sorted(x for x, (a, b) in pairs.items() if a != b)
         if unlike:
-            _refuse(unlike, problem.format(*(mark.n_rows for mark in pairs[unlike[0]])))
+            _refuse(unlike, problem.format(*pairs[unlike[0]]))
     shards = {x: version for x, version in whole.shards.items() if x not in part.shards}
     rest = _difference(whole, part, shards)
     left = impossible(rest) if shards else None
@@ -190,8 +187,8 @@ def forget(totals: Totals, rows: Totals) -> Totals:
             f"{rows.sum_weights:.6g} cannot be forgotten and leave something. Make a "
             "new summary instead."
         )
-    lost = mark_of(rows)
-    shards = {x: Version(a, b.plus(lost)) for x, (a, b) in totals.shards.items()}
+    lost = int(contents_of(rows)[:32], 16)
+    shards = {x: Version(n, (old + lost) % 2**128) for x, (n, old) in totals.shards.items()}
     gone = replace(rows, n_forgotten=-rows.n_rows)
     rest = _difference(totals, gone, shards)
     _check_digits(rest, gone)
@@ -237,6 +234,8 @@ def impossible(totals: Totals) -> str | None:
         is_empty = not (totals.shards or totals.n_rows or holds or has_bounds)
         return None if is_empty else "rows without shards, or sums without rows"
     n_ever = totals.n_rows + totals.n_forgotten
+    if n_ever != sum(version.n_rows for version in totals.shards.values()):
+        return "counts of rows that do not fit those of the shards"
     square_sum, whole = totals.weight_squares << QUANTUM_BITS, totals.weight**2
     if not 0 < totals.weight <= (n_ever << QUANTUM_BITS) * int(LARGEST_WEIGHT):
         return "rows with no weight, or weights beyond the range of weights"

@@ -23,14 +23,14 @@ from momentmix.index_sets import countable
 from momentmix.summary.adding import impossible
 from momentmix.summary.digits import Frame, packed, unpacked
 from momentmix.summary.layout import Layout, known
-from momentmix.summary.totals import Mark, Totals, Version, centers_of
+from momentmix.summary.totals import Totals, Version, centers_of
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 
-MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 6
+MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 7
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
 _PREFIX = struct.Struct("<8sII")
-_MARK = struct.Struct("<Qdd")
+_TOKEN = 16  # bytes of what distinguishes forgotten rows
 _HEADER_CAP = 1 << 22
 _CHECKSUM = 32
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -83,10 +83,9 @@ def pack(totals: Totals) -> bytes:
         )
     shards = sorted(totals.shards.items())
     parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *(shard for shard, _ in shards)]
-    for marks in zip(*(version for _, version in shards), strict=True):
-        parts += [_MARK.pack(*mark) for mark in marks]
-        if not totals.n_forgotten:
-            break
+    parts += [version.n_rows.to_bytes(8, "little") for _, version in shards]
+    if totals.n_forgotten:
+        parts += [version.forgotten.to_bytes(_TOKEN, "little") for _, version in shards]
     parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
     body = b"".join([*parts, sums])
     return body + hashlib.sha256(body).digest()
@@ -214,8 +213,10 @@ def _parsed(data: bytes, h: dict[str, Any]) -> Totals:
     d, n_shards, names = h["n_features"], h["n_shards"], h["feature_names"]
     schema = None if h["schema"] is None else _schema_of(_ENCODER.encode(h["schema"]))
     layout = _layout(d, h["order"], h["squared_order"], h["high"])
-    n_marks = n_shards * (2 if h["n_forgotten"] else 1)
-    sizes = [16 * n_shards, _MARK.size * n_marks, 16 * d, layout.n_entries * h["width"]]
+    n_tokens = n_shards if h["n_forgotten"] else 0
+    sizes = [
+        16 * n_shards, 8 * n_shards, _TOKEN * n_tokens, 16 * d, layout.n_entries * h["width"]
+    ]  # fmt: skip
     start = _PREFIX.size + len(_header(data))
     if start + sum(sizes) + _CHECKSUM != len(data) or layout.high != h["high"]:
         raise ValueError("a body of another size than the header says")
@@ -223,12 +224,14 @@ def _parsed(data: bytes, h: dict[str, Any]) -> Totals:
     for size in sizes:
         body.append(memoryview(data)[start : start + size])
         start += size
-    ids, packed_marks, ends, sums = body
+    ids, counts, tokens, ends, sums = body
     shards = [bytes(ids[i : i + 16]) for i in range(0, len(ids), 16)]
     if not all(a < b for a, b in pairwise(shards)):
         raise ValueError("shard ids that are not sorted and different")
-    marks = [Mark(*numbers) for numbers in _MARK.iter_unpack(packed_marks)]
-    versions = zip(marks[:n_shards], marks[n_shards:] or [Mark()] * n_shards, strict=True)
+    n_rows = np.frombuffer(counts, dtype="<u8").tolist()
+    starts = range(0, len(tokens), _TOKEN)
+    forgotten = [int.from_bytes(tokens[i : i + _TOKEN], "little") for i in starts]
+    versions = zip(n_rows, forgotten or [0] * n_shards, strict=True)
     if schema is not None:
         is_centered = h["n_rows"] and any(centers_of(schema))
         if is_centered or schema.is_plain or schema.n_features != d:

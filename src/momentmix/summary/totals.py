@@ -36,7 +36,6 @@ from momentmix.summary.digits import (
     Frame,
     FramedSums,
     Masks,
-    floats,
     integers,
     of_features,
     reframed,
@@ -45,37 +44,16 @@ from momentmix.summary.layout import Layout, known
 from momentmix.tables.names import feature_number
 from momentmix.tables.schema import Schema, plain_schema
 
-_ROUNDING = 2.0**-40  # by layout, processor or device the sums of a shard differ in their last bits
-
-
-class Mark(NamedTuple):
-    """Row count, weight and a mixture of means, which differ between two sets of rows."""
-
-    n_rows: int = 0
-    weight: float = 0.0
-    mean: float = 0.0
-
-    def plus(self, other: Mark) -> Mark:
-        """The mark of both rows together."""
-        n_rows, weight = self.n_rows + other.n_rows, self.weight + other.weight
-        mean = self.weight * self.mean + other.weight * other.mean
-        return Mark(n_rows, weight, mean / weight)
-
-    def is_alike(self, other: Mark, size: float) -> bool:
-        """Whether both are of the same rows, whose values have this size."""
-        weights = abs(self.weight - other.weight) <= _ROUNDING * self.weight
-        return self.n_rows == other.n_rows and weights and abs(self.mean - other.mean) <= size
-
 
 class Version(NamedTuple):
-    """What distinguishes two versions of a shard.
+    """What distinguishes two versions of a shard, which may be read before its last row arrives.
 
-    A shard may be read before its last row arrives. The rows that were forgotten while it was there
-    may be its own.
+    The rows that were forgotten while it was there may be its own: `forgotten` is the sum of the
+    digests of what was forgotten, by call, modulo 2^128.
     """
 
-    rows: Mark
-    forgotten: Mark = Mark()
+    n_rows: int
+    forgotten: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,27 +139,7 @@ def as_shard(totals: Totals, schema: Schema | None, shard_id: bytes) -> Totals:
     """Sums of features as those of a shard, in the schema that encoded its rows."""
     if schema is not None:
         totals = encoded(totals, schema)
-    return replace(totals, shards={shard_id: Version(mark_of(totals))})
-
-
-def mark_of(totals: Totals) -> Mark:
-    """The mark of all rows."""
-    exponents, origins = totals.frame
-    points = floats(totals.digits[:, : totals.layout.n_features + 1])
-    shares = np.ones(len(exponents))  # of rows whose value is not 0 for being missing
-    for value, seen in masks_of(totals.schema):
-        shares[value] = points[1 + seen] / points[0]
-    units = np.ldexp(1.0, [e or 0 for e in exponents])
-    means = (points[1:] / points[0] + shares * [float(k) for k in origins]) * units
-    weights = 1.0 + (np.arange(len(means)) * 0.6180339887498949) % 1.0  # differ for each feature
-    return Mark(totals.n_rows, float(points[0]), float(weights @ means))
-
-
-def mark_size(totals: Totals) -> float:
-    """By how much marks of the same rows may differ."""
-    largest = np.maximum(-totals.minimum, totals.maximum)
-    allowed = _ROUNDING * (totals.maximum - totals.minimum) + 2.0**-50 * largest
-    return float(2.0 * allowed.sum())
+    return replace(totals, shards={shard_id: Version(totals.n_rows)})
 
 
 def contents_of(totals: Totals) -> str:

@@ -52,7 +52,7 @@ def test_a_schema(frame, momentmix):
 def test_a_summary_of_a_table(frame, momentmix):
     mm.summarize(frame, order=3, families=FAMILIES, missing="model").save("t.mms")
     found = info(momentmix, "t.mms")
-    assert (found["kind"], found["version"], found["n_rows"]) == ("summary", 6, 500)
+    assert (found["kind"], found["version"], found["n_rows"]) == ("summary", 7, 500)
     assert (found["n_columns"], found["n_features"], found["order"]) == (5, 8, 3)
     age, visits, plan, member, height = found["columns"]
     for column, name in ((age, "age"), (visits, "visits"), (height, "height")):

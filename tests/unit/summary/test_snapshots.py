@@ -130,19 +130,6 @@ def test_an_early_version_is_not_subtracted_from_a_late_one(others, loaded):
         sums - summary
 
 
-def test_copies_that_took_other_rows_are_told_apart():
-    summary, twin = started(), started().copy()
-    summary.update(ROWS[1500:])
-    twin.update(ROWS[1500:] + np.array([0, 1e-6, 0, 0]))
-    whole = summary + started("b")
-    with pytest.raises(ShardError, match=r"not the same in both summaries: 3,000 rows .* 3,000 in"):
-        whole - twin
-    heavier = started().update(ROWS[1500:], np.full(1500, 1.0 + 1e-9))
-    with pytest.raises(ShardError, match="not the same in both summaries"):
-        whole - heavier
-    assert whole - summary == started("b")
-
-
 @pytest.mark.parametrize(
     "changed",
     [

@@ -123,7 +123,7 @@ def test_forget_refuses_the_implausible():
     assert summary.to_bytes() == untouched.to_bytes()
 
 
-REFUSED = r"in summaries from which different rows were forgotten: {} rows .*, {} in the other"
+REFUSED = "from which different rows were forgotten"
 
 
 def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
@@ -133,13 +133,13 @@ def test_forgotten_rows_are_not_taken_away_again_with_their_shard():
     again = MomentSummary.from_bytes(total.to_bytes())
     before = a.copy().forget(rows[:10])
     for late in (total, again, before + b):
-        with pytest.raises(ShardError, match=REFUSED.format(10, 0)):
+        with pytest.raises(ShardError, match=REFUSED):
             late - a
         rest = late - before  # the same rows are forgotten from both
         assert rest.mean == pytest.approx(b.mean, rel=1e-12)
         assert (rest.n_rows, rest.n_forgotten) == (b.n_rows, 0)
         assert (rest - b).n_rows == 0
-    with pytest.raises(ShardError, match=REFUSED.format(0, 10)):
+    with pytest.raises(ShardError, match=REFUSED):
         (a + b) - before
 
 
@@ -152,13 +152,13 @@ def test_rows_forgotten_from_other_shards_do_not_matter():
     assert ((a + late) - a).n_forgotten == 5
     in_two_steps = (a + b).forget(rows[:4]).forget(rows[4:10]) + c
     assert (in_two_steps - c).n_rows == a.n_rows + b.n_rows - 10
-    with pytest.raises(ShardError, match=REFUSED.format(10, 0)):
+    with pytest.raises(ShardError, match=REFUSED):
         in_two_steps - b
-    rest = in_two_steps - a.copy().forget(rows[:10])
+    rest = in_two_steps - a.copy().forget(rows[4:10]).forget(rows[:4])  # in any order
     assert rest.mean == pytest.approx((b + c).mean, abs=1e-12)
-    with pytest.raises(ShardError, match=REFUSED.format(10, 9)):
+    with pytest.raises(ShardError, match=REFUSED):
         in_two_steps - a.copy().forget(rows[:9])
-    with pytest.raises(ShardError, match=REFUSED.format(10, 10)):
+    with pytest.raises(ShardError, match=REFUSED):
         in_two_steps - a.copy().forget(rows[1:11])
 
 

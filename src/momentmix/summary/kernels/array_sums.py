@@ -26,7 +26,7 @@ class ArrayExecutor:
     """Sums blocks by NumPy."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout, self._plan = layout, plan(layout, _HEIGHT, _HEIGHT)
+        self.layout, self._plan = layout, plan(layout, _HEIGHT)
         sizes = np.count_nonzero(self._plan.rights, axis=1)
         starts = np.searchsorted(sizes, np.arange(2, sizes[-1] + 2)).tolist()
         self._levels = [slice(a, b) for a, b in pairwise(starts)]
@@ -59,8 +59,8 @@ class ArrayExecutor:
             one, other = plan.right_factors[level].T
             np.multiply(table[one], table[other], out=table[level])
         cells = []
-        for strip, first, last, _ in plan.strips.tolist():
-            one, other = plan.left_factors[strip * _HEIGHT : (strip + 1) * _HEIGHT].T
+        for top, bottom, first, last, _ in plan.strips.tolist():
+            one, other = plan.left_factors[top:bottom].T
             left = table[one] * table[other]
             left = left if weights is None else left * weights
             cells.append((table[first:last] @ left.T).ravel())

@@ -17,14 +17,12 @@ from momentmix.summary.kernels.array_sums import ArrayExecutor, Units
 from momentmix.summary.kernels.plan import plan
 from momentmix.summary.layout import Layout
 
-_GAP = 2  # right monomials that cost less than the end of a strip
-
 
 class NativeExecutor(ArrayExecutor):
     """Sums blocks by compiled code (``native/sums.h``)."""
 
     def __init__(self, layout: Layout) -> None:
-        self.layout, self._plan = layout, plan(layout, code.STRIP, _GAP)
+        self.layout, self._plan = layout, plan(layout, code.STRIP)
 
     def sums(self, rows: Float, weights: Float | None, units: Units, n_threads: int = 1) -> Float:
         """Sums of all moments of each slab; see `ArrayExecutor`."""

@@ -9,7 +9,8 @@
 Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in front. Right monomials
 are ordered by size, repetitions and highest index, left ones by size, repetitions and lowest index.
 So the right monomials whose products with neighboring left ones are moments stand in a few runs. A
-*strip* is the product of `height` left monomials with such a run.
+*strip* is the product of at most `height` left monomials, of equal size and repetitions, with such
+a run.
 
 Right monomials are closed under divisors: each monomial, a left one too, is the product of a right
 one and a feature. Compiled code (``native/sums.h``) and NumPy follow the same plan. Triton, which
@@ -30,17 +31,17 @@ from momentmix.summary.layout import Layout, factors_of
 class Plan(NamedTuple):
     """Monomials, their products, and the place of each moment among these."""
 
-    lefts: Int  # indices of left monomials, filled up to whole strips by 1
+    lefts: Int  # indices of left monomials
     rights: Int  # indices of right monomials: first the constant and all features
     left_factors: Int  # a right monomial and a feature for each left one, (n_left, 2)
     right_factors: Int  # the same for right ones
-    strips: Int  # number of the left ones, first right one, end, first cell, (n_strips, 4)
+    strips: Int  # left ones from … to, right ones from … to, first cell, (n_strips, 5)
     positions: Int  # cell of each moment
 
 
 @lru_cache(maxsize=8)
-def plan(layout: Layout, height: int, gap: int) -> Plan:
-    """Return the plan: strips of `height`, over gaps of at most `gap` needless right monomials."""
+def plan(layout: Layout, height: int) -> Plan:
+    """Return the plan: strips of at most `height` left monomials."""
     base = layout.n_features + 1
     left, right = _halves(layout)
     powers = base ** np.arange(left.shape[1])
@@ -50,35 +51,42 @@ def plan(layout: Layout, height: int, gap: int) -> Plan:
         """Without the highest index."""
         return np.asarray(codes % powers[-1] * base)
 
-    def ordered(codes: Int, by_lowest: bool) -> tuple[Int, Int]:
+    def ordered(codes: Int, by_lowest: bool) -> tuple[Int, Int, Int]:
+        """Codes, indices and groups of equal size and repetitions."""
         monomials = codes[:, None] // powers % base
         is_repeated = (monomials[:, 1:] == monomials[:, :-1]) & (monomials[:, 1:] > 0)
         lowest = np.where(monomials > 0, monomials, base).min(axis=1) * by_lowest
-        size = (monomials > 0).sum(axis=1)
-        order = np.lexsort((codes, lowest, is_repeated.sum(axis=1), size))
-        return codes[order], monomials[order]
+        group = (monomials > 0).sum(axis=1) * base + is_repeated.sum(axis=1)
+        order = np.lexsort((codes, lowest, group))
+        return codes[order], monomials[order], group[order]
 
     all_left = np.unique(left_codes)
     all_right = np.concatenate([right_codes, rest(all_left), powers[-1] * np.arange(base)])
     for _ in powers:
         all_right = np.unique(np.concatenate([all_right, rest(all_right)]))
-    (all_left, lefts), (all_right, rights) = ordered(all_left, True), ordered(all_right, False)
+    all_left, lefts, groups = ordered(all_left, True)
+    all_right, rights, _ = ordered(all_right, False)
     left_factors, right_factors = (
         np.stack([_ranks(rest(codes), all_right), monomials[:, -1]], axis=1)
         for codes, monomials in ((all_left, lefts), (all_right, rights))
     )
-    padding = ((0, -len(lefts) % height), (0, 0))
+
+    _, group_starts, group = np.unique(groups, return_index=True, return_inverse=True)
+    in_group = np.arange(len(lefts)) - group_starts[group]
+    tops = np.flatnonzero(in_group % height == 0)
+    heights = np.diff(np.append(tops, len(lefts)))
+    band = np.repeat(np.arange(len(tops)), heights)  # of each left monomial
 
     row, column, n = _ranks(left_codes, all_left), _ranks(right_codes, all_right), len(rights)
-    keys = row // height * n + column
+    keys = band[row] * n + column
     needed = np.unique(keys)
-    is_first = np.append(True, (np.diff(needed) > gap) | (np.diff(needed // n) > 0))
+    is_first = np.append(True, (np.diff(needed) > 1) | (np.diff(needed // n) > 0))
     first, last = needed[is_first], needed[np.append(is_first[1:], True)]
-    starts = np.cumsum(np.append(0, (last - first + 1) * height))[:-1]
+    top, size = tops[first // n], heights[first // n]
+    starts = np.cumsum(np.append(0, (last - first + 1) * size))[:-1]
     strip = np.searchsorted(first, keys, side="right") - 1
-    positions = starts[strip] + (keys - first[strip]) * height + row % height
-    strips = np.stack([first // n, first % n, last % n + 1, starts], axis=1)
-    lefts, left_factors = np.pad(lefts, padding), np.pad(left_factors, padding)
+    positions = starts[strip] + (keys - first[strip]) * size[strip] + row - top[strip]
+    strips = np.stack([top, top + size, first % n, last % n + 1, starts], axis=1)
     return Plan(lefts, rights, left_factors, right_factors, strips, positions)
 
 
