@@ -365,7 +365,8 @@ class Family(ABC):
 
     def prior_positive(self, overall: Overall) -> Float:
         """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
-        return PSEUDO_ROWS * self.positive(overall.mean[None], overall.variance[None])[0]
+        values = self.positive(overall.mean[None], overall.variance[None])
+        return np.asarray(PSEUDO_ROWS * values[0])
 
     def at_zero(
         self, mean: Float, variance: Float, counts: Float, overall: Overall

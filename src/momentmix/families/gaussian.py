@@ -83,8 +83,8 @@ class GaussianBlock(Block):
         r, k = means.shape
         if k == 1 and (covariances < 0).any():
             raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
-        transforms = self.transforms
-        transforms = (transforms,) if isinstance(transforms, str) else tuple(transforms)
+        given: Any = self.transforms  # a single one may be given as text
+        transforms = (given,) if isinstance(given, str) else tuple(given)
         if transforms and len(transforms) != k:
             raise InputError(
                 f"transforms of a block of {k} columns must be as many; got {list(transforms)!a}."
@@ -144,7 +144,7 @@ class GaussianBlock(Block):
             means=self.means[:, own],
             covariances=self.covariances[:, own][:, :, own],
             seen=seen,
-            transforms=[self.transforms[j] for j in own] if self.transforms else (),
+            transforms=tuple(self.transforms[j] for j in own) if self.transforms else (),
         )
 
     @property

@@ -50,7 +50,7 @@ from momentmix.mixture.parameters import Parameters, checked_parameters, paramet
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.mixture.rows import RowDensity, checked_labels
 from momentmix.tables.encoding import Encoded, Unseen
-from momentmix.tables.names import check_feature_names
+from momentmix.tables.names import check_feature_names, column_label
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.wording import cut, listed, no_group, percent, plural
 
@@ -132,11 +132,9 @@ class Mixture:
         background_weight: float = 0.0,
     ) -> Mixture:
         """Set the fields of a new mixture, and return it."""
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "_schema", schema)
-        object.__setattr__(self, "_blocks", blocks)
-        object.__setattr__(self, "background", background)
-        object.__setattr__(self, "background_weight", float(background_weight))
+        values = parameters, schema, blocks, background, float(background_weight)
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
         return self
 
     @classmethod
@@ -273,15 +271,13 @@ class Mixture:
         [0.3, 0.8]
         """
         number = int(self._numbers([column])[0])
-        block = next(block for block in self.blocks if number in block.columns)
-        if not block.by_level:
-            names = self.feature_names or range(self.n_columns)
-            others = [ascii(names[j]) for j, c in enumerate(self.columns) if c.levels]
+        by_level = next(block for block in self.blocks if number in block.columns).by_level
+        if not by_level:
             raise InputError(
-                f"column {names[number]!a} is {block.family} and has no levels; "
-                f"those with levels are: {', '.join(others[:8]) or 'none'}."
+                f"{column_label(number, self.feature_names)} is {self.columns[number].family} and "
+                "has no levels; yes/no columns and categories have."
             )
-        return block.by_level
+        return by_level
 
     def to_frame(self) -> Any:
         """The parameters as a pandas frame: a row for each component, column and parameter.
@@ -483,19 +479,18 @@ class Mixture:
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Mixture:
         """The same mixture with other names of its columns, or none."""
-        names = feature_names
-        if names is not None:
-            names = check_feature_names(names, self.n_columns)
+        names = feature_names and check_feature_names(feature_names, self.n_columns)
         blocks = tuple(
             block.at(block.columns, names and tuple(names[j] for j in block.columns))
             for block in self.blocks
         )
-        mixture = mixture_of_blocks(self.weights, blocks, renamed(self._schema, names))
-        return mixture.with_background(self.background, self.background_weight)
+        return self._of_same_columns(self.weights, blocks, renamed(self._schema, names))
 
-    def _of_same_columns(self, weights: Float, blocks: tuple[Block, ...]) -> Mixture:
+    def _of_same_columns(
+        self, weights: Float, blocks: tuple[Block, ...], schema: Schema | None = None
+    ) -> Mixture:
         """A mixture of other blocks of these columns, beside the same background."""
-        mixture = mixture_of_blocks(weights, blocks, self._schema)
+        mixture = mixture_of_blocks(weights, blocks, schema or self._schema)
         return mixture.with_background(self.background, self.background_weight)
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:

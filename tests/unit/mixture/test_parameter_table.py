@@ -37,16 +37,14 @@ def test_levels_have_their_probabilities_by_name():
 
 def test_columns_without_levels():
     mixture = all_families()
-    with pytest.raises(
-        InputError, match=r"'visits' is poisson and has no levels; .*: 'smokes', 'plan', 'member'"
-    ):
+    with pytest.raises(InputError, match=r"\('visits'\) is poisson and has no levels"):
         mixture.level_probabilities("visits")
-    with pytest.raises(InputError, match="column 'x' is gaussian and has no levels"):
+    with pytest.raises(InputError, match=r"\('x'\) is gaussian and has no levels"):
         mixture.level_probabilities("x")
     with pytest.raises(InputError, match="no feature named 'plane'"):
         mixture.level_probabilities("plane")
     plain = mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]])
-    with pytest.raises(InputError, match=r"column 0 is gaussian and has no levels; .*: none"):
+    with pytest.raises(InputError, match="column 0 is gaussian and has no levels"):
         plain.level_probabilities(0)
 
 
