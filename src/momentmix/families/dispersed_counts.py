@@ -261,7 +261,7 @@ def _sums_of_logs(sizes: Float, top: int) -> Float:
     """
     head, nodes, _ = _nodes(top)
     s = sizes[..., None]
-    own = log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
+    own: Float = log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
     if nodes.size == 1:
         return own
     gap, low, high = nodes - head, s + head, s + nodes
@@ -270,7 +270,7 @@ def _sums_of_logs(sizes: Float, top: int) -> Float:
         return x * (1 / 12 - x**2 * (1 / 360 - x**2 * (1 / 1260 - x**2 / 1680)))
 
     change = rest(1.0 / high) - rest(1.0 / low)
-    value = ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(head / s)
+    value: Float = ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(head / s)
     return np.concatenate([own, value], axis=-1)
 
 

@@ -385,10 +385,14 @@ class Family(ABC):
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         """Return the block of `parameters` and ``seen`` of a model file; ValueError if none."""
         own = {key: values[key] for key in (*self.parameters, "seen")}
-        return self._block(**own, **({"levels": columns[0].levels} if self.has_levels else {}))
+        if self.has_levels:
+            own["levels"] = columns[0].levels
+        if self.joins:
+            own["transforms"] = tuple(column.transform for column in columns)
+        return self._block(**own)
 
     def _block(self, **values: Any) -> Block:
-        """Return a block with these values of `parameters`, ``seen`` and levels."""
+        """Return a block of `parameters`, ``seen``, and levels or transforms."""
         raise NotImplementedError
 
     def quantities(

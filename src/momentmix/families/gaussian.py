@@ -32,6 +32,9 @@ from momentmix.families.family import (
 )
 from momentmix.wording import short_repr
 
+# Numbers that were rounded to nine digits are still taken for what they were before.
+_ROUNDED = 1e-9
+
 
 @short_repr
 @dataclass(frozen=True, eq=False)
@@ -81,6 +84,7 @@ class GaussianBlock(Block):
                 f"and (r,) for one column; got {means.shape} and {covariances.shape}."
             )
         r, k = means.shape
+        check_symmetric(covariances)
         if k == 1 and (covariances < 0).any():
             raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
         given: Any = self.transforms  # a single one may be given as text
@@ -195,6 +199,19 @@ def _without_unknown(means: Float, covariances: Float, seen: Float) -> tuple[Flo
     return tables
 
 
+def check_symmetric(matrices: Float) -> None:
+    """Raise where matrices (r, k, k) are not symmetric."""
+    other = matrices.swapaxes(1, 2)
+    unequal = np.argwhere(np.abs(matrices - other) > _ROUNDED * np.abs(matrices))
+    if len(unequal):
+        i, j, k = unequal[0]
+        raise InputError(
+            f"covariances must be symmetric; component {i} has {matrices[i, j, k]:.6g} at "
+            f"({j}, {k}) and {matrices[i, k, j]:.6g} at ({k}, {j}). Use (c + c.T) / 2 where the "
+            "difference is of no meaning."
+        )
+
+
 def regression(covariances: Float, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
     """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u), of the unknown columns."""
     order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
@@ -303,15 +320,8 @@ class Gaussian(Family):
         variances = np.maximum(variance, 0.0)[:, :, None]
         return GaussianBlock(mean + column.center, variances, None, seen, (column.transform,))
 
-    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        means, covariances = values["means"], values["covariances"]
-        if means.shape[1] != len(columns):
-            raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
-        transforms = tuple(column.transform for column in columns)
-        block = GaussianBlock(means, covariances, None, values["seen"], transforms)
-        if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
-            raise ValueError("covariances must be symmetric")
-        return block
+    def _block(self, **values: Any) -> Block:
+        return GaussianBlock(**values)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean and variance; the variance has a floor, and no bound."""

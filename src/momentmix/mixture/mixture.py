@@ -479,7 +479,9 @@ class Mixture:
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Mixture:
         """The same mixture with other names of its columns, or none."""
-        names = feature_names and check_feature_names(feature_names, self.n_columns)
+        names = None
+        if feature_names is not None:
+            names = check_feature_names(feature_names, self.n_columns)
         blocks = tuple(
             block.at(block.columns, names and tuple(names[j] for j in block.columns))
             for block in self.blocks

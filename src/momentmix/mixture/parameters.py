@@ -23,6 +23,7 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.distribution import Distribution
 from momentmix.families.family import LEAST_PROBABILITY
+from momentmix.families.gaussian import check_symmetric
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.tables.names import column_label
 from momentmix.wording import short_repr
@@ -346,22 +347,10 @@ def parameters_of_matrices(weights: Any, means: Any, covariances: Any, names: Na
             f"covariances must have shape ({r}, {d}, {d}), a matrix for each of the means; got "
             f"{matrices.shape}. Mixture.diagonal takes variances of shape ({r}, {d})."
         )
-    _check_symmetric(matrices)
+    check_symmetric(matrices)
     blocks = _shown_by_zeros(matrices)
     spread = spread_of(matrices, blocks)
     return checked_parameters(weights, means, spread[:, :d], spread[:, d:], blocks, names)
-
-
-def _check_symmetric(matrices: Float) -> None:
-    other = matrices.swapaxes(1, 2)
-    unequal = np.argwhere(np.abs(matrices - other) > _ROUNDED * np.abs(matrices))
-    if len(unequal):
-        i, j, k = unequal[0]
-        raise InputError(
-            f"covariances must be symmetric; component {i} has {matrices[i, j, k]:.6g} at "
-            f"({j}, {k}) and {matrices[i, k, j]:.6g} at ({k}, {j}). Use (c + c.T) / 2 where the "
-            "difference is of no meaning."
-        )
 
 
 def _shown_by_zeros(matrices: Float) -> Blocks:
