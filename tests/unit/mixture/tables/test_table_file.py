@@ -114,6 +114,8 @@ BAD = [
     (at(*COLUMN, 2, "has_missing"), True, "seen as the schema has missing cells"),
     (at(*BLOCK), [], "must have at least one block"),
     (at(*BLOCK, 4, "columns"), [5, 4], "in ascending order"),
+    (at(*BLOCK, 4, "columns"), [4, 9], "not all gaussian in the schema"),
+    (at(*BLOCK, 4, "columns"), [-1, 5], "blocks.columns is -1, out of range"),
     (at(*BLOCK, 0, "family"), "normal", "whose family is one of 'gaussian'"),
     (at(*BLOCK, 2, "family"), "gaussian", "lacks covariances, means"),
     (at(*BLOCK, 1, "probabilities"), [0.5, 0.5], "blocks must have 3 components"),
