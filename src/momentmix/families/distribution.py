@@ -527,7 +527,8 @@ class Distribution:
             return parts._replace(observed=Quantity(q, "logit", *bounds))
 
         def numbers(m: Float, v: Float) -> Float:
-            return np.stack([x.values for x in found(m, v).numbers], axis=1)
+            values = [x.values for x in found(m, v).numbers]
+            return np.stack(values, axis=1) if values else np.zeros((len(m), 0))
 
         slopes = self._slopes(numbers, means, variances)
         return found(means, variances).with_slopes(slopes.swapaxes(0, 1))
