@@ -42,7 +42,7 @@ def block_law(sizes, r, rng, gap=1.0, least=0.0):
     weights = rng.dirichlet(np.full(r, 8.0))
     joined = [group for group in groups if len(group) > 1]
     means = gap * rng.normal(size=(r, edges[-1]))
-    return mm.Mixture(weights, means, covariances, blocks=joined), joined
+    return mm.Mixture(weights, means, covariances), joined
 
 
 def _correlation(k, rng, least):

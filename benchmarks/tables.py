@@ -34,7 +34,7 @@ def made(seed, n_rows):
         seen = rng.uniform(0.6, 1.0, r) if rng.random() < 0.5 else None
         means, scale = rng.normal(0, 1.5, r), 10.0 ** rng.integers(-2, 4)
         variances = rng.uniform(0.5, 1.5, r) * scale**2
-        blocks.append(mm.GaussianBlock.of(means * scale, variances, f"x{i}", seen=seen))
+        blocks.append(mm.GaussianBlock(means * scale, variances, f"x{i}", seen=seen))
     for i in range(int(rng.integers(1, 4))):
         k = int(rng.integers(2, 7))
         levels = tuple(sorted(f"level {j}" for j in range(k)))

@@ -168,7 +168,7 @@ done(seconds, result.certificate.passed)
 
 FAMILIES = """
 truth = mm.Mixture.from_blocks([0.3, 0.7], [
-    mm.GaussianBlock.of([0.0, 2.0], [1.0, 2.0], "x"),
+    mm.GaussianBlock([0.0, 2.0], [1.0, 2.0], "x"),
     mm.PoissonBlock([1.0, 4.0], names="k"),
     mm.BernoulliBlock([0.2, 0.7], names="b"),
     mm.CategoricalBlock([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]], ("u", "v", "w"), names="c"),

@@ -52,16 +52,16 @@ def true_law() -> mm.Mixture:
     return mm.Mixture.from_blocks(
         [0.4, 0.3, 0.2, 0.1],
         [
-            mm.GaussianBlock.of(
+            mm.GaussianBlock(
                 [41.0, 23.5, 53.0, 33.0], [50.0, 6.0, 70.0, 36.0], "age",
                 seen=[0.9, 0.95, 0.8, 0.45],
             ),
             mm.PoissonBlock([18.0, 10.0, 5.0, 2.5], names="rides"),
-            mm.GaussianBlock.of(
+            mm.GaussianBlock(
                 [[4.2, 17.0], [2.6, 13.0], [7.5, 38.0], [5.0, 32.0]], covariances,
                 ["km", "minutes"],
             ),
-            mm.GaussianBlock.of(
+            mm.GaussianBlock(
                 [3.6, 2.7, 3.1, 3.3], [0.08, 0.12, 0.15, 0.2], "spent", transforms="log"
             ),
             mm.BernoulliBlock([0.35, 0.15, 0.6, 0.05], ("no", "yes"), names="newsletter"),

@@ -18,10 +18,10 @@ from momentmix import displays
 # not in it.
 
 law = mm.Mixture.from_blocks([0.45, 0.3, 0.25], [
-    mm.GaussianBlock.of([41.0, 23.0, 53.0], [50.0, 6.0, 70.0], "age", seen=[0.9, 0.95, 0.7]),
+    mm.GaussianBlock([41.0, 23.0, 53.0], [50.0, 6.0, 70.0], "age", seen=[0.9, 0.95, 0.7]),
     mm.PoissonBlock([18.0, 10.0, 4.0], names="rides"),
-    mm.GaussianBlock.of([4.2, 2.6, 7.5], [0.8, 0.3, 2.5], "km"),
-    mm.GaussianBlock.of([3.6, 2.7, 3.1], [0.1, 0.1, 0.2], "spent", transforms="log"),
+    mm.GaussianBlock([4.2, 2.6, 7.5], [0.8, 0.3, 2.5], "km"),
+    mm.GaussianBlock([3.6, 2.7, 3.1], [0.1, 0.1, 0.2], "spent", transforms="log"),
     mm.BernoulliBlock([0.35, 0.15, 0.6], (False, True), names="newsletter"),
     mm.CategoricalBlock([[0.1, 0.3, 0.6], [0.2, 0.7, 0.1], [0.6, 0.2, 0.2]],
                         ("day", "month", "year"), names="plan"),

@@ -26,7 +26,7 @@ rng = np.random.default_rng(11)
 means = 1.5 * rng.standard_normal((3, 12))
 variances = rng.uniform(0.5, 1.5, (3, 12))
 seen = rng.uniform(0.5, 1.0, (3, 12))
-blocks = [mm.GaussianBlock.of(means[:, j], variances[:, j], seen=seen[:, j]) for j in range(12)]
+blocks = [mm.GaussianBlock(means[:, j], variances[:, j], seen=seen[:, j]) for j in range(12)]
 truth = mm.Mixture.from_blocks([0.5, 0.3, 0.2], blocks)
 rows, labels = truth.sample(20_000, random_state=0)
 complete = ~np.isnan(rows).any(axis=1)

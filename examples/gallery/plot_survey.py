@@ -115,7 +115,7 @@ def probabilities(mixture):
     lines = {}
     for block in mixture.blocks:
         if block.levels == ("no", "yes"):
-            lines[block.names[0]] = block.probability("yes")
+            lines[block.names[0]] = block.by_level["yes"]
         else:
             lines |= {f"{block.names[0]}: {level}": p for level, p in block.by_level.items()}
     return lines

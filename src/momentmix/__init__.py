@@ -26,12 +26,12 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.estimators.gaussian import MomentGaussianMixture as MomentGaussianMixture
     from momentmix.estimators.mixed import MomentMixture as MomentMixture
     from momentmix.families.counts import PoissonBlock as PoissonBlock
-    from momentmix.families.gaussian_block import GaussianBlock as GaussianBlock
+    from momentmix.families.gaussian import GaussianBlock as GaussianBlock
     from momentmix.families.levels import (
         BernoulliBlock as BernoulliBlock,
         CategoricalBlock as CategoricalBlock,
     )
-    from momentmix.families.negative_binomial import NegativeBinomialBlock as NegativeBinomialBlock
+    from momentmix.families.dispersed_counts import NegativeBinomialBlock as NegativeBinomialBlock
     from momentmix.fitting.api import fit as fit
     from momentmix.fitting.result import FitResult as FitResult
     from momentmix.mixture.mixture import Mixture as Mixture
@@ -57,9 +57,9 @@ _HOMES = {
     "paper.incomplete_tensor": ("IncompleteSymmetricTensor",),
     "mixture.mixture": ("Mixture",),
     "families.counts": ("PoissonBlock",),
-    "families.gaussian_block": ("GaussianBlock",),
+    "families.gaussian": ("GaussianBlock",),
     "families.levels": ("BernoulliBlock", "CategoricalBlock"),
-    "families.negative_binomial": ("NegativeBinomialBlock",),
+    "families.dispersed_counts": ("NegativeBinomialBlock",),
     "errors": ("CapacityError", "FitWarning", "InputError", "MomentmixError"),
     "estimators.gaussian": ("MomentGaussianMixture",),
     "estimators.mixed": ("MomentMixture",),

@@ -67,8 +67,8 @@ def answers():
 
 def bare():
     blocks = [
-        mm.GaussianBlock.of([1.0, 5.0], [1.0, 2.0], "x"),
-        mm.GaussianBlock.of([1.0, 5.0], [1.0, 2.0], "y"),
+        mm.GaussianBlock([1.0, 5.0], [1.0, 2.0], "x"),
+        mm.GaussianBlock([1.0, 5.0], [1.0, 2.0], "y"),
         mm.PoissonBlock([1.0, 7.0], names="visits"),
         mm.BernoulliBlock([0.2, 0.9], ("no", "yes"), names="smokes"),
     ]

@@ -19,11 +19,9 @@ def passengers(n_rows, seed):
                 names="class",
             ),
             mm.BernoulliBlock([0.85, 0.45, 0.35], ("female", "male"), names="sex"),
-            mm.GaussianBlock.of(
-                [24.0, 33.0, 45.0], [36.0, 49.0, 64.0], "age", seen=[0.7, 0.9, 0.95]
-            ),
+            mm.GaussianBlock([24.0, 33.0, 45.0], [36.0, 49.0, 64.0], "age", seen=[0.7, 0.9, 0.95]),
             mm.PoissonBlock([0.4, 3.0, 0.8], names="relatives"),
-            mm.GaussianBlock.of([2.1, 2.9, 4.0], [0.09, 0.09, 0.16], "log_fare"),
+            mm.GaussianBlock([2.1, 2.9, 4.0], [0.09, 0.09, 0.16], "log_fare"),
             mm.CategoricalBlock(
                 [[0.2, 0.1, 0.7], [0.3, 0.3, 0.4], [0.6, 0.1, 0.3]],
                 ("C", "Q", "S"),
@@ -86,12 +84,10 @@ def customers(n_rows, seed):
                 names="plan",
                 seen=[0.9, 0.95, 0.85],
             ),
-            mm.GaussianBlock.of([20.0, 60.0, 140.0], [100.0, 225.0, 900.0], "basket"),
+            mm.GaussianBlock([20.0, 60.0, 140.0], [100.0, 225.0, 900.0], "basket"),
             mm.PoissonBlock([1.5, 4.0, 9.0], names="visits"),
             mm.BernoulliBlock([0.2, 0.5, 0.9], (False, True), names="newsletter"),
-            mm.GaussianBlock.of(
-                [35.0, 45.0, 41.0], [81.0, 100.0, 64.0], "age", seen=[0.6, 0.8, 0.9]
-            ),
+            mm.GaussianBlock([35.0, 45.0, 41.0], [81.0, 100.0, 64.0], "age", seen=[0.6, 0.8, 0.9]),
         ],
     )
     columns, labels = law.sample(n_rows, seed)

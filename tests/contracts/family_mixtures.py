@@ -14,11 +14,11 @@ def blocks_of(family, rng, r, name, seen):
         names = [f"{name}{j}" for j in range(3)]
         seen = None if seen is None else np.stack([seen, np.ones(r), 0.9 * seen], axis=1)
         means = 3 * rng.standard_normal((r, 3))
-        return mm.GaussianBlock.of(means, roots @ roots.swapaxes(1, 2), names, seen)
+        return mm.GaussianBlock(means, roots @ roots.swapaxes(1, 2), names, seen)
     if family in ("gaussian", "log", "log1p"):
         transform = "" if family == "gaussian" else family
         means, variances = rng.standard_normal(r), rng.uniform(0.2, 2.0, r)
-        return mm.GaussianBlock.of(means, variances, name, seen, transform)
+        return mm.GaussianBlock(means, variances, name, seen, transform)
     if family == "bernoulli":
         return mm.BernoulliBlock(rng.uniform(0.05, 0.95, r), ("no", "yes"), names=name, seen=seen)
     if family == "categorical":

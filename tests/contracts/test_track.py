@@ -80,11 +80,11 @@ def clients(weights):
     return mm.Mixture.from_blocks(
         weights,
         [
-            mm.GaussianBlock.of([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
+            mm.GaussianBlock([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
             mm.PoissonBlock([1.0, 4.0], names="visits"),
             mm.BernoulliBlock([0.7, 0.2], (False, True), names="member"),
             mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]], ("x", "y", "z"), names="plan"),
-            mm.GaussianBlock.of(
+            mm.GaussianBlock(
                 [[0.0, 0.0], [1.0, -1.0]],
                 [[[1, 0.6], [0.6, 1]], [[1, -0.3], [-0.3, 2]]],
                 ["a", "b"],
@@ -115,14 +115,14 @@ def test_tables_of_families_missing_cells_and_joined_columns():
 def joined(seen, more=()):
     """A model of two joined columns with missing cells and of others, and a group of its rows."""
     matrices = [[[1, 0.5], [0.5, 1]]] * 2
-    block = mm.GaussianBlock.of([[0.0, 0.0], [3.0, 3.0]], matrices, ["a", "b"], [seen, seen])
+    block = mm.GaussianBlock([[0.0, 0.0], [3.0, 3.0]], matrices, ["a", "b"], [seen, seen])
     model = mm.Mixture.from_blocks([0.4, 0.6], [block, *more])
     table, _ = model.sample(3000, random_state=0)
     return model, {"EU": mm.summarize(table, families=model.schema, missing="model")}
 
 
 def test_joined_columns_with_missing_cells_are_left_out_with_a_note():
-    other = mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "c")
+    other = mm.GaussianBlock([0.0, 4.0], [1.0, 1.0], "c")
     tracking = mm.track(*joined([0.8, 1.0], [other]))
     assert tracking.notes[("EU",)].startswith("without the joined column a")
     assert tracking.weights[0] == pytest.approx([0.4, 0.6], abs=0.04)
@@ -324,9 +324,9 @@ def test_a_group_of_a_few_rows_is_not_tested():
 @pytest.mark.parametrize("n_seen", [0, 3, 2000])
 def test_a_column_that_is_all_missing_or_all_seen_is_no_error(n_seen):
     blocks = [
-        mm.GaussianBlock.of([0.0, 4.0], [1.0, 1.0], "a", [0.5, 0.9]),
-        mm.GaussianBlock.of([0.0, 3.0], [1.0, 1.0], "b"),
-        mm.GaussianBlock.of([0.0, 2.0], [1.0, 1.0], "c"),
+        mm.GaussianBlock([0.0, 4.0], [1.0, 1.0], "a", [0.5, 0.9]),
+        mm.GaussianBlock([0.0, 3.0], [1.0, 1.0], "b"),
+        mm.GaussianBlock([0.0, 2.0], [1.0, 1.0], "c"),
     ]
     model = mm.Mixture.from_blocks([0.5, 0.5], blocks)
     table = model.sample(2000, random_state=1)[0]

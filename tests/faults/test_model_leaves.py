@@ -97,8 +97,8 @@ def test_every_value_replaced_by_every_other(document, tmp_path):
 def table(tmp_path_factory):
     """A model of a table: every family, with and without missing cells."""
     blocks = [
-        mm.GaussianBlock.of([1.0, 9.0], [1.0, 4.0], "a", seen=[0.5, 1.0]),
-        mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2) + 0.5] * 2, ("b", "c")),
+        mm.GaussianBlock([1.0, 9.0], [1.0, 4.0], "a", seen=[0.5, 1.0]),
+        mm.GaussianBlock(np.zeros((2, 2)), [np.eye(2) + 0.5] * 2, ("b", "c")),
         mm.BernoulliBlock([0.25, 0.5], ("no", "yes"), names="d"),
         mm.CategoricalBlock(
             [[0.5, 0.25, 0.25], [0.1, 0.1, 0.8]], (1, 2, 3), names="e", seen=[0.9, 0.1]

@@ -17,7 +17,7 @@ from momentmix.displays.rows import matching_summary, shown_rows
 from momentmix.displays.separation import best_separating
 from momentmix.displays.style import Components, Display, drawable, mixture_of
 from momentmix.errors import InputError
-from momentmix.mixture.conditional import column_numbers
+from momentmix.mixture.columns import column_numbers
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.summary import MomentSummary

@@ -25,8 +25,8 @@ from momentmix.displays.style import (
 )
 from momentmix.families.column import Column, restored, transformed
 from momentmix.html.palette import COLORS
+from momentmix.mixture.columns import column_seen
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.tables.block_features import column_seen
 from momentmix.summary.column_facts import ColumnFacts
 
 _FEWEST_BINS, _MOST_BINS = 8, 60

@@ -32,7 +32,7 @@ from momentmix.displays.style import (
     ink,
     mixture_of,
 )
-from momentmix.mixture.conditional import column_numbers
+from momentmix.mixture.columns import column_numbers
 from momentmix.mixture.mixture import Mixture
 
 # Panels shrink with the number of features, and ellipses cover one another with many components.

@@ -5,10 +5,10 @@
 """
 
 from momentmix.families.counts import Poisson
+from momentmix.families.dispersed_counts import NegativeBinomial
 from momentmix.families.family import FAMILIES, Family, register
 from momentmix.families.gaussian import Gaussian, Log, Log1p
 from momentmix.families.levels import Bernoulli, Categorical
-from momentmix.families.negative_binomial import NegativeBinomial
 
 __all__ = ["Family", "register"]
 

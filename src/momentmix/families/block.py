@@ -1,32 +1,24 @@
 """Blocks: the parameters of columns within components, in the units of the columns.
 
-| symbol | name here | shape |
-|---|---|---|
-| probability that the cell is seen | ``seen`` | (r,) |
-| parameters of the value where it is seen, NaN where it never is | ``values`` | (r, …) |
-
-Given the component, blocks are independent of each other. A component that never sees a column
-has NaN for its values. Its densities there are the density of all other components (`known`), so
+Given the component, blocks are independent of each other. A component that never sees a column has
+NaN for its values. Its densities there are the density of all other components (`Block.value`), so
 that every row has one.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column, Level
-from momentmix.families.distribution import Distribution, Value
-from momentmix.families.family import LEAST_PROBABILITY, Family, named
+from momentmix.families.family import Family, named
 from momentmix.tables.names import check_feature_names
 
 NEVER_SEEN = 1e-6  # a probability of being seen below it means never
@@ -38,21 +30,6 @@ class Block(ABC):
     columns: tuple[int, ...]  # numbers; empty before the block is part of a mixture
     names: tuple[str, ...] | None
     seen: Float | None  # probability that a cell is seen; None where no cell is missing
-
-    @property
-    def model(self) -> Family:
-        """The family of the columns."""
-        return named(self.family)
-
-    @property
-    def n_components(self) -> int:
-        """Number of components."""
-        return len(getattr(self, self._parameter))
-
-    @property
-    def _parameter(self) -> str:
-        """Name of the first parameter."""
-        return next(iter(self.model.parameters))
 
     if TYPE_CHECKING:  # fields of some blocks, and of others properties
 
@@ -69,14 +46,19 @@ class Block(ABC):
             """Covariances of the columns within components, of shape (n_components, k, k)."""
 
     @property
-    @abstractmethod
-    def known(self) -> Self:
-        """The block without NaN: the parameters of all others, where one never sees a cell."""
+    def model(self) -> Family:
+        """The family of the columns."""
+        return named(self.family)
 
     @property
-    @abstractmethod
-    def has_missing(self) -> NDArray[np.bool_]:
-        """Whether each column has missing cells, of shape (k,)."""
+    def n_components(self) -> int:
+        """Number of components."""
+        return len(getattr(self, next(iter(self.model.parameters))))
+
+    @property
+    def value(self) -> tuple[Float, Float]:
+        """Means and variances (r, k) of the values of the only column (`Family`), without NaN."""
+        return filled(self.means, self.seen), filled(self.covariances[:, 0], self.seen)
 
     @property
     def by_level(self) -> dict[Level, Float]:
@@ -89,24 +71,19 @@ class Block(ABC):
         return np.empty((self.n_components, 0))
 
     @property
+    def seen_table(self) -> Float:
+        """Probability that a cell is seen, (n_components, k); NaN where no cell is missing."""
+        table = np.full((self.n_components, self.means.shape[1]), np.nan)
+        if self.seen is not None:
+            table[:] = self.seen.reshape(table.shape)
+            if table.shape[1] > 1:
+                table[:, (table == 1).all(axis=0)] = np.nan
+        return table
+
+    @property
     @abstractmethod
     def schema_columns(self) -> list[Column]:
         """The columns in a schema."""
-
-    @property
-    def value(self) -> tuple[Float, Float]:
-        """Means and variances (r, k) of the values of the only column (`Family`)."""
-        known = self.known
-        return known.means, known.covariances[:, 0]
-
-    def features(self, column: Column) -> tuple[Float, Float]:
-        """Means and variances (r, w) of the features of the only column."""
-        mean, variance = self.model.completed(*self.value)
-        q = np.ones(len(mean)) if self.seen is None else self.seen
-        q = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-        features = tuple(range(column.n_features))
-        own = Distribution(features, self.model, column.has_missing)
-        return own.features_of(Value(mean - column.center, variance, q))
 
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
@@ -125,13 +102,18 @@ class Block(ABC):
         """The block of some of the columns, by their places in it, in the order given."""
         return self
 
-    def checked(self) -> Self:
-        """The block with checked numbers."""
-        return self
-
-    def given(self, known: dict[int, Any]) -> Self:
+    def given(self, cells: Mapping[int, Any]) -> Self:
         """The other columns of the block, given cells by the numbers of their columns."""
         return self
+
+    def _keep(self, **values: Any) -> None:
+        """Set checked fields of a new block."""
+        for name, value in values.items():
+            object.__setattr__(self, name, value)
+
+    def _checked_names(self, k: int) -> tuple[str, ...] | None:
+        names = (self.names,) if isinstance(self.names, str) else self.names
+        return None if names is None else check_feature_names(names, k)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -143,53 +125,28 @@ class ColumnBlock(Block):
     seen: Float | None = None
 
     @property
-    def known(self) -> Self:
-        values = getattr(self, self._parameter)
-        if self.seen is None or not np.isnan(values).any():
-            return self
-        unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
-        shares = self.seen[~unknown] / self.seen[~unknown].sum()
-        twin = copy(self)
-        for name in self.model.parameters:
-            full = getattr(self, name).copy()
-            full[unknown] = np.tensordot(shares, full[~unknown], 1)
-            object.__setattr__(twin, name, full)
-        return twin
-
-    @property
-    def has_missing(self) -> NDArray[np.bool_]:
-        return np.array([self.seen is not None])
-
-    @property
     def schema_columns(self) -> list[Column]:
         name = None if self.names is None else self.names[0]
         levels = getattr(self, "levels", ())
         return [Column(name, self.family, levels, self.seen is not None)]
 
-    def _keep(self, array: Float, **others: Any) -> None:
-        """Keep checked parameters, and check what all families have."""
-        names = (self.names,) if isinstance(self.names, str) else self.names
+    def _keep_checked(self, name: str, array: Float, **others: Any) -> None:
+        """Keep the first parameter, and check what all families have."""
         columns = tuple(int(j) for j in self.columns)
         if len(columns) > 1:
             raise InputError(f"a {self.family} block has one column; got {len(columns)}.")
-        seen = checked_seen(self.seen, len(array))
-        array = with_unknown(array, seen)
-        wrong = np.isnan(array).reshape(len(array), -1).any(axis=1)
-        if seen is not None:
-            wrong &= seen >= NEVER_SEEN
+        seen, array = checked_seen(self.seen, len(array)), array.copy()
+        unknown = np.zeros(len(array), dtype=bool) if seen is None else seen < NEVER_SEEN
+        array[unknown] = np.nan
+        wrong = np.isnan(array).reshape(len(array), -1).any(axis=1) & ~unknown
         if wrong.any():
             raise InputError(
-                f"{self._parameter} may be NaN only in a component that never sees the column "
-                f"(seen 0); component {int(np.argmax(wrong))} has NaN."
+                f"{name} may be NaN only in a component that never sees the column (seen 0); "
+                f"component {int(np.argmax(wrong))} has NaN."
             )
-        values = {
-            self._parameter: array,
-            "names": None if names is None else check_feature_names(names, 1),
-            "columns": columns,
-            "seen": seen,
-        }
-        for name, value in {**values, **others}.items():
-            object.__setattr__(self, name, value)
+        array.setflags(write=False)
+        names = self._checked_names(1)
+        self._keep(**{name: array}, names=names, columns=columns, seen=seen, **others)
 
 
 # -- components that never see a column -----------------------------------------------------------
@@ -212,20 +169,11 @@ def checked_seen(seen: Any, n_components: int) -> Float | None:
     return array
 
 
-def with_unknown(values: Float, seen: Float | None) -> Float:
-    """Parameters (r, …), NaN where a component never sees the column; not to be written to."""
-    if seen is not None and (seen < NEVER_SEEN).any():
-        values = values.copy()
-        values[seen < NEVER_SEEN] = np.nan
-    values.setflags(write=False)
-    return values
-
-
-def unknown_columns(means: Float, covariances: Float, seen: Float) -> tuple[Float, Float]:
-    """Means (r, k) and covariances (r, k, k), NaN in the columns that a component never sees."""
-    unknown = seen < NEVER_SEEN
-    either = unknown[:, :, None] | unknown[:, None, :]
-    tables = np.where(unknown, np.nan, means), np.where(either, np.nan, covariances)
-    for table in tables:
-        table.setflags(write=False)
-    return tables
+def filled(values: Float, seen: Float | None) -> Float:
+    """Values (r, …); where NaN, the mean of other components, by probabilities of being seen."""
+    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
+    if seen is None or not unknown.any():
+        return values
+    shares, table = seen[~unknown] / seen[~unknown].sum(), values.copy()
+    table[unknown] = np.tensordot(shares, values[~unknown], 1)
+    return table

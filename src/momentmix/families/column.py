@@ -73,8 +73,6 @@ class Column:
         What is subtracted from the numbers of a gaussian column with missing cells.
     transform : {"", "log", "log1p"}
         What is taken of the numbers of a gaussian column, before the center is subtracted.
-    other : str or int, optional
-        The level of a categorical column for all values that are not a level.
     at_random : bool
         Whether missing cells are missing at random: a fit takes the density of seen cells, and the
         model has no probability of being seen. No part of the schema as a value.
@@ -86,7 +84,6 @@ class Column:
     has_missing: bool = False
     center: float = 0.0
     transform: str = ""
-    other: Level | None = None
     at_random: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -103,9 +100,6 @@ class Column:
             raise self._wrong("levels must be all strings, or all integers or bools", levels)
         if not isfinite(self.center) or (self.center and not (model.joins and self.has_missing)):
             raise self._wrong("only gaussian columns with missing cells have a center", self.center)
-        if self.other not in (None, *levels):
-            known = f"the level for others must be one of the levels, {levels!a}"
-            raise self._wrong(known, self.other)
         is_known = is_family(self.transform) and named(self.transform).transform
         if self.transform and not (model.joins and is_known):
             transforms = [repr(name) for name, family in FAMILIES.items() if family.transform]

@@ -11,7 +11,7 @@ A family of counts gives `CountFamily.log_mass` and `CountFamily.variance_of`; a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from math import comb
 from typing import Any, ClassVar
@@ -31,6 +31,8 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    clipped,
+    derivatives,
     named,
 )
 from momentmix.wording import short_repr
@@ -113,15 +115,23 @@ class CountFamily(Family):
 
     def rates(self, mean: Float) -> Float:
         """λ of means (…, 1), of shape (…)."""
-        return np.maximum(mean[..., 0], self.least + LEAST_RATE)
+        return clipped(mean[..., 0], self.least + LEAST_RATE)  # type: ignore[no-any-return]
+
+    def _along(self, function: Callable[[Float], Float], rates: Float) -> Float:
+        """A function of rates that a user gives; along complex steps by a difference."""
+        if not np.iscomplexobj(rates):
+            return function(rates)
+        step = _STEP * (rates.real - self.least)
+        slope = (function(rates.real + step) - function(rates.real - step)) / (2 * step)
+        return function(rates.real) + 1j * rates.imag * slope
 
     def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
         rates = self.rates(mean)[..., None]
-        return rates, self.variance_of(rates)
+        return rates, self._along(self.variance_of, rates)
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
         rates, cells = self.rates(mean), self.least + np.arange(2.0)
-        logs = self.log_mass(cells, rates[..., None]) - self.base(cells)
+        logs = self._along(lambda x: self.log_mass(cells, x), rates[..., None]) - self.base(cells)
         slope = logs[..., 1] - logs[..., 0]
         return np.stack([slope, np.zeros_like(slope), logs[..., 0] - self.least * slope], axis=-1)
 
@@ -138,36 +148,20 @@ class CountFamily(Family):
         """The mean of n rows and one like all rows together."""
         return self.completed((sums + PSEUDO_ROWS * overall.mean) / (n + PSEUDO_ROWS), squares)
 
-    def scores(self, mean: Float, variance: Float) -> Float:
-        rates = self.rates(mean)
-        table = np.zeros((*rates.shape, 2, 3))
-        table[..., 0, 0] = 1 / self.variance_of(rates)
-        table[..., 0, 2] = -rates * table[..., 0, 0]
-        return table
-
-    def _variance_slopes(self, rates: Float) -> Float:
-        step = np.minimum(_STEP * rates, 0.5 * (rates - self.least))
-        change = self.variance_of(rates + step) - self.variance_of(rates - step)
-        return np.asarray(change / (2 * step))
-
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
+    ) -> Float:
         rates = self.rates(mean)
-        v, away = self.variance_of(rates), overall.mean[0] - rates
-        slope, curvature = np.zeros((len(mean), 2)), np.zeros((len(mean), 2, 2))
-        slope[:, 0] = PSEUDO_ROWS * away / v
-        second = (1 + away * self._variance_slopes(rates) / v) / v
-        curvature[:, 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
-        return slope, curvature
+        v, away = self.variance_of(rates), overall.mean[..., 0] - rates
+        by_rate = derivatives(lambda x: self._along(self.variance_of, x), rates[..., None], [0])
+        curvature = np.zeros((*rates.shape, 2, 2))
+        second = (1 + away * by_rate[..., 0, 0] / v) / v
+        curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
+        return curvature
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
-        """From central moments, which are sums over counts; slopes by differences."""
-        rates, step = self.rates(mean), _STEP * (self.rates(mean) - self.least)
-        found = [self._cumulants_of(rates + x, highest) for x in (0.0, step, -step)]
-        slopes = np.zeros((highest, 2, len(mean)))
-        slopes[:, 0] = (found[1] - found[2]) / (2 * step)
-        return found[0], slopes
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+        """From central moments, which are sums over counts."""
+        return self._along(lambda x: self._cumulants_of(x, highest), self.rates(mean))
 
     def _cumulants_of(self, rates: Float, highest: int) -> Float:
         counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
@@ -203,14 +197,11 @@ class CountFamily(Family):
         counts, weights = self.quadrature(0, mean[None], variance[None], 0)
         return rng.choice(counts[0], size=(n, 1), p=weights[0])
 
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return self.rates(mean)[:, None], np.broadcast_to(np.eye(1, 2), (len(mean), 1, 2))
+    def positive(self, mean: Float, variance: Float) -> Float:
+        return self.rates(mean)[..., None]
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self.completed(values, variance)
-
-    def prior_positive(self, overall: Overall) -> Float:
-        return PSEUDO_ROWS * overall.mean
 
     # -- parameters of columns --------------------------------------------------------------------
 
@@ -222,10 +213,8 @@ class CountFamily(Family):
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """The rate, of which the variance is a function."""
-        rates, slopes = self.positive(mean, variance)
-        rate = Quantity(rates[:, 0], slopes[:, 0], "log", counts, zero[:, 0])
-        by_rate = self._variance_slopes(rate.values)[:, None] * rate.slopes
-        spread = rate._replace(values=self.variance_of(rate.values), slopes=by_rate)
+        rate = Quantity(self.rates(mean), "log", counts, zero[:, 0])
+        spread = rate._replace(values=self._along(self.variance_of, rate.values))
         return Quantities(rate._replace(least=self.least), spread)
 
     # -- pictures and advice ----------------------------------------------------------------------
@@ -291,10 +280,8 @@ class Poisson(CountFamily):
         rates = self.rates(mean)
         return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
-        slopes = np.zeros((highest, 2, len(mean)))
-        slopes[:, 0] = 1.0
-        return np.tile(self.rates(mean), (highest, 1)), slopes
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+        return np.tile(self.rates(mean), (highest, 1))
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)
@@ -333,7 +320,7 @@ class CountBlock(ColumnBlock):
     family: str
 
     def __post_init__(self) -> None:
-        self._keep(checked_rates(self.rates))
+        self._keep_checked("rates", checked_rates(self.rates))
 
     @property
     def means(self) -> Float:

@@ -14,7 +14,7 @@ features and missing cells add is the same for all families, and is here.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -32,6 +32,9 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    clipped,
+    derivatives,
+    log1p,
     named,
 )
 from momentmix.lazy import lazy_property
@@ -90,14 +93,14 @@ class Distribution:
         shift, scale = (np.array([getattr(p, x) for p in parts]) for x in ("shift", "scale"))
         return replace(parts[0], shift=shift, scale=scale, least=np.array([p.least for p in parts]))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        own = self.features, self.family, self.has_missing, self.at_random
-        return Distribution, (*own, self.shift, self.scale, self.least)  # not what is cached
-
     @property
     def kind(self) -> tuple[object, ...]:
         """What is equal in distributions that can be stacked."""
         return self.family, len(self.features), self.has_missing, self.at_random
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        own = self.features, self.family, self.has_missing, self.at_random
+        return Distribution, (*own, self.shift, self.scale, self.least)  # not what is cached
 
     @lazy_property
     def units(self) -> tuple[Float, Float]:
@@ -193,7 +196,7 @@ class Distribution:
         x, v = shift + scale * means, scale**2 * variances
         if not self.has_missing:
             return Value(x, v, np.ones(x.shape[:-1]))
-        q = np.clip(x[..., -1:], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        q = clipped(x[..., -1:], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         mean = x[..., :-1] / q
         return Value(mean, (v[..., :-1] + x[..., :-1] ** 2) / q - mean**2, q[..., 0])
 
@@ -234,23 +237,20 @@ class Distribution:
         """Probabilities of being observed: as given, or of all rows."""
         return np.broadcast_to(self.overall.observed, q.shape) if self.at_random else q
 
-    def _by_features(self, value: Value, by_value: Float, by_q: Float | float = 0.0) -> Float:
-        """Derivatives by (E z, Var z), (…, 2w), from those by E y and Var y, (…, 2k), and q, (…).
+    def _slopes(
+        self, function: Callable[[Float, Float], Float], means: Float, variances: Float
+    ) -> Float:
+        """Derivatives of a function of (E z, Var z), by these in a last axis, (…, 2w)."""
+        w = means.shape[-1]
+        free = [j for j in range(w) if not (self.at_random and j == self.n_values)]
+        free += [w + j for j, is_free in enumerate(self.free) if is_free]
+        both = np.concatenate([means, variances], axis=-1)
+        return derivatives(lambda x: function(x[..., :w], x[..., w:]), both, free)
 
-        Axes of `by_value` between those of the value and the last are free.
-        """
-        scale, k = self.units[1], self.n_values
-        by_mean, by_variance = by_value[..., :k], by_value[..., k:]
-        if self.has_missing:
-            free = (1,) * (by_value.ndim - value.mean.ndim)
-            mean, variance = (x.reshape(*x.shape[:-1], *free, k) for x in value[:2])
-            q = value.observed.reshape(*value.observed.shape, *free, 1)
-            along = by_variance * (mean**2 - variance) - by_mean * mean
-            by_q = (by_q + along.sum(axis=-1) / q[..., 0])[..., None] * (not self.at_random)
-            by_mean = (by_mean + 2 * (q - 1) * mean * by_variance) / q
-            by_mean = np.concatenate([by_mean, by_q], axis=-1)
-            by_variance = np.concatenate([by_variance / q, np.zeros_like(by_q)], axis=-1)
-        return np.concatenate([by_mean * scale, by_variance * scale**2], axis=-1)
+    def _numbers_of_value(self, means: Float, variances: Float) -> Float:
+        """E y, Var y and q side by side, (…, 2k + 1)."""
+        mean, variance, q = self.value_of(means, variances)
+        return np.concatenate([mean, variance, q[..., None]], axis=-1)
 
     # -- densities and the M-step -----------------------------------------------------------------
 
@@ -289,10 +289,10 @@ class Distribution:
         """The log-density as a linear function of (z, z², t, 1), of shape (…, 2w + m + 1)."""
         mean, variance, q = self.value_of(means, variances)
         if self.has_missing:
-            variance = np.maximum(variance, _ROUNDING * mean**2 + 1e-300)
+            variance = clipped(variance, _ROUNDING * mean.real**2 + 1e-300)
         table = self.family.coefficients(mean, variance)
         if self.has_missing:
-            rest = np.zeros_like(q) if self.at_random else np.log1p(-q)
+            rest = np.zeros_like(q) if self.at_random else log1p(-q)
             if not self.at_random:
                 table[..., -1] += np.log(q) - rest
             table = self._where_observed(table)
@@ -301,15 +301,7 @@ class Distribution:
 
     def scores(self, means: Float, variances: Float) -> Float:
         """∂ log p(z) / ∂ (E z, Var z) by (z, z², t, 1), of shape (…, 2w, 2w + m + 1)."""
-        value = self.value_of(means, variances)
-        table, by_q = self.family.scores(value.mean, value.variance), np.zeros(1)
-        if self.has_missing:
-            table, q = self._where_observed(table), value.observed
-            by_q = np.zeros((*q.shape, table.shape[-1]))
-            by_q[..., self.n_values] = 1 / q + 1 / (1 - q)
-            by_q[..., -1] = -1 / (1 - q)
-        found = self._by_features(value, table.swapaxes(-1, -2), by_q).swapaxes(-1, -2)
-        return self._standardized(found)
+        return self._slopes(self.coefficients, means, variances).swapaxes(-1, -2)
 
     def m_step(
         self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
@@ -334,23 +326,20 @@ class Distribution:
         own = self.family.log_prior(mean, variance, self.overall, prior)
         if self.has_missing:  # as if one row were like all rows together
             share = self.overall.observed
-            own = own + PSEUDO_ROWS * (share * np.log(q) + (1 - share) * np.log1p(-q))
+            own = own + PSEUDO_ROWS * (share * np.log(q) + (1 - share) * log1p(-q))
         return np.asarray(own)
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         """Slope of `log_prior` by (E z, Var z), (r, 2w), and its curvature, (r, 2w, 2w)."""
-        value = self.value_of(means, variances)
-        slope, curvature = self.family.prior_slopes(*value[:2], self.overall, prior)
-        turned = self._by_features(value, curvature).swapaxes(-1, -2)
-        turned = self._by_features(value, turned)
-        if not self.has_missing:
-            return self._by_features(value, slope), turned
-        share, q = self.overall.observed, value.observed
-        by_q = PSEUDO_ROWS * (share / q - (1 - share) / (1 - q))
-        of_q = PSEUDO_ROWS * (share / q**2 + (1 - share) / (1 - q) ** 2)
-        along = self._by_features(value, np.zeros_like(slope), np.ones_like(q))
-        turned = turned + of_q[:, None, None] * along[:, :, None] * along[:, None, :]
-        return self._by_features(value, slope, by_q), turned
+        slope = self._slopes(lambda m, v: self.log_prior(m, v, prior), means, variances)
+        value, n = self.value_of(means, variances), 2 * self.n_values
+        curvature = np.zeros((*means.shape[:-1], n + 1, n + 1))
+        curvature[..., :n, :n] = self.family.prior_curvature(*value[:2], self.overall, prior)
+        if self.has_missing:
+            share, q = self.overall.observed, value.observed
+            curvature[..., n, n] = PSEUDO_ROWS * (share / q**2 + (1 - share) / (1 - q) ** 2)
+        turn = self._slopes(self._numbers_of_value, means, variances)
+        return slope, turn.mT @ curvature @ turn
 
     def base_measure(self, rows: Float) -> Float | None:
         """The part of the log-density of rows (n, d) beside its linear function; None: nothing."""
@@ -397,14 +386,7 @@ class Distribution:
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
         """Derivatives of `moments` by (E z, Var z), of shape (n, 2w, r)."""
-        value = self.value_of(means, variances)
-        powers, units = exponents[:, : self.n_values], self._value_units()
-        table, by_q = self.family.slopes(*value[:2], powers, units), np.zeros(1)
-        if self.has_missing:
-            missing, observed = self._missing_and_observed(exponents)
-            own = self.family.moments(*value[:2], powers, units)
-            table, by_q = value.observed * observed[:, None] * table, (observed * own - missing).T
-        found = self._by_features(value, table.transpose(2, 0, 1), by_q)
+        found = self._slopes(lambda m, v: self.moments(m, v, exponents).T, means, variances)
         return np.ascontiguousarray(found.transpose(1, 2, 0))
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
@@ -450,31 +432,28 @@ class Distribution:
 
     # -- numbers with bounds ----------------------------------------------------------------------
 
-    def positive(self, means: Float, variances: Float) -> tuple[Float, Float]:
-        """Numbers that are never negative, (r, n), and slopes by (E z, Var z), (r, n, 2w).
+    def positive(self, means: Float, variances: Float) -> Float:
+        """Numbers that are never negative, of shape (r, n).
 
         Where cells may be missing, the first two are the probabilities of that and of being
         observed; the others are those of the value.
         """
         value = self.value_of(means, variances)
-        values, slopes = self.family.positive(*value[:2])
-        if not self.has_missing:
-            return values, self._by_features(value, slopes)
-        q = value.observed[:, None]
-        values = np.hstack([1 - q, q, values])
-        none = np.zeros((len(q), 2, 2 * self.n_values))
-        by_q = np.zeros(values.shape)
-        by_q[:, :2] = -1.0, 1.0
-        return values, self._by_features(value, np.concatenate([none, slopes], axis=1), by_q)
+        values, q = self.family.positive(*value[:2]), value.observed[..., None]
+        return np.concatenate([1 - q, q, values], axis=-1) if self.has_missing else values
+
+    def positive_slopes(self, means: Float, variances: Float) -> Float:
+        """Derivatives of `positive` by (E z, Var z), of shape (r, n, 2w)."""
+        return self._slopes(self.positive, means, variances)
 
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
         mean, variance, q = self.value_of(means, variances)
         start = 2 * self.has_missing
-        mean, variance = self.family.with_positive(values[:, start:], mean, variance)
+        mean, variance = self.family.with_positive(values[..., start:], mean, variance)
         if self.has_missing:
-            shares = np.maximum(values[:, :2], LEAST_PROBABILITY)
-            q = shares[:, 1] / shares.sum(axis=1)
+            shares = np.maximum(values[..., :2], LEAST_PROBABILITY)
+            q = shares[..., 1] / shares.sum(axis=-1)
         return self.completed(*self.features_of(Value(mean, variance, q)))
 
     @lazy_property
@@ -501,7 +480,7 @@ class Distribution:
 
         The variances of levels, which follow from the means, are left out.
         """
-        values, ends = self.positive(means[None], variances[None])[0], []
+        values, ends = self.positive(means[None], variances[None]), []
         for m in numbers:
             moved = values.copy()
             moved[0, m] += _STEP
@@ -523,9 +502,8 @@ class Distribution:
         spread = np.maximum(value.variance, 1e-300)
         errors = np.hstack([np.sqrt(spread / n), spread * np.sqrt(2.0 / n)])
         free = np.append(np.ones(k), self.free[:k]).astype(bool)
-        slopes = np.broadcast_to(np.eye(2 * k)[free], (r, int(free.sum()), 2 * k))
-        never = self.at_zero(means, variances, counts)[:, 1]
-        return never, self._by_features(value, slopes), errors[:, free]
+        slopes = self._slopes(self._numbers_of_value, means, variances)[:, :-1][:, free]
+        return self.at_zero(means, variances, counts)[:, 1], slopes, errors[:, free]
 
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
         """Means and variances where those of numbers are so many times as large, (r,)."""
@@ -535,24 +513,25 @@ class Distribution:
         return self.features_of(value._replace(variance=value.variance * factors[:, None]))
 
     def quantities(self, means: Float, variances: Float, counts: Float) -> Quantities:
-        """Numbers that describe the column, by (E z, Var z); `counts` are rows of components."""
-        value, zero = self.value_of(means, variances), self.at_zero(means, variances, counts)
-        observed, own = None, zero
-        if self.has_missing:
-            by_q = self._by_features(value, np.zeros((len(means), 2 * self.n_values)), np.ones(1))
-            observed = Quantity(value.observed, by_q, "logit", counts, zero[:, 1], zero[:, 0])
-            own = zero[:, 2:] | zero[:, 1:2]
-        found = self.family.quantities(*value[:2], counts * value.observed, own)
+        """Numbers that describe the column; `counts` are rows of components."""
+        zero = self.at_zero(means, variances, counts)
+        own = zero[:, 2:] | zero[:, 1:2] if self.has_missing else zero
 
-        def of_features(x: Quantity) -> Quantity:
-            return x._replace(slopes=self._by_features(value, x.slopes))
+        def found(m: Float, v: Float) -> Quantities:
+            value = self.value_of(m, v)
+            q = value.observed
+            parts = self.family.quantities(*value[:2], counts * q.real, own)
+            if not self.has_missing or self.at_random:
+                return parts
+            bounds = counts, zero[:, 1], zero[:, 0]
+            return parts._replace(observed=Quantity(q, "logit", *bounds))
 
-        return Quantities(
-            found.mean and of_features(found.mean),
-            found.variance and of_features(found.variance),
-            None if self.at_random else observed,
-            tuple(map(of_features, found.levels)),
-        )
+        def numbers(m: Float, v: Float) -> Float:
+            values = [x.values for x in found(m, v).numbers]
+            return np.stack(values, axis=1) if values else np.zeros((len(m), 0))
+
+        slopes = self._slopes(numbers, means, variances)
+        return found(means, variances).with_slopes(slopes.swapaxes(0, 1))
 
 
 def with_joined_values(

@@ -7,8 +7,10 @@
 | t(y): statistics beside y and y² | `statistics` | (m, n) |
 | log p(y) = c · (y, y², t, 1) + h(y) | `coefficients`, `base` | (…, 2k + m + 1) |
 | sums of (y, y², t, 1) → E y, Var y | `m_step` | |
-| ∂ log p(y) / ∂ (E y, Var y) by (y, y², t, 1) | `scores` | (…, 2k, 2k + m + 1) |
-| E z^e, z = (y − shift) / scale, and derivatives by E y and Var y | `moments`, `slopes` | |
+| E z^e, z = (y − shift) / scale | `moments` | |
+
+Derivatives are taken by complex steps (`derivatives`): functions of (E y, Var y) take complex
+numbers, and bounds (`clipped`) leave the imaginary part as it is.
 
 `momentmix.families.distribution` adds standardized features and missing cells. A new family is one
 class and `register(MyFamily())`; of counts, a `momentmix.families.counts.CountFamily`.
@@ -17,7 +19,8 @@ class and `register(MyFamily())`; of counts, a `momentmix.families.counts.CountF
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
@@ -38,6 +41,7 @@ PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all ro
 # Rows of a component that show an outcome, beside the prior's. With fewer, rows show no more than
 # that the outcome is rare: their scores are the same for all, and look like scores of weights.
 FEWEST_ROWS = 0.5
+_BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explains
 _NARROWEST = 1e-9  # deviation beside the range of all components
 _MOST_POINTS = 500  # of the distribution functions of all components
 
@@ -69,6 +73,36 @@ class Overall(NamedTuple):
         return np.concatenate([*rows, np.ones((*shape, 1))], axis=-1)
 
 
+_STEP = 2.0**-300  # of a derivative: its square vanishes, so that no difference is taken
+
+
+def derivatives(function: Callable[[Any], Any], x: Float, free: Iterable[int]) -> Float:
+    """∂f / ∂x of shape (…, p), for f of shape (…) or (…, m) at x of shape (…, p); 0 if not free.
+
+    The derivative of f at x is the imaginary part of f(x + i·step) / step.
+    """
+    found = None
+    for j in free:
+        moved = x.astype(np.complex128)
+        moved[..., j] += 1j * _STEP
+        slope = function(moved).imag / _STEP
+        found = np.zeros((*slope.shape, x.shape[-1])) if found is None else found
+        found[..., j] = slope
+    return np.zeros((*function(x).shape, x.shape[-1])) if found is None else found
+
+
+def clipped(x: Any, least: Any, most: Any = None) -> Any:
+    """x within bounds; its complex step, if any, as it is."""
+    real = np.maximum(x.real, least)
+    real = real if most is None else np.minimum(real, most)
+    return real + 1j * x.imag if np.iscomplexobj(x) else real
+
+
+def log1p(x: Any) -> Any:
+    """log(1 + x) with all digits, also of complex steps."""
+    return np.log1p(x.real) + 1j * x.imag / (1 + x.real) if np.iscomplexobj(x) else np.log1p(x)
+
+
 class Quantity(NamedTuple):
     """A number of each component, (r,), and its derivatives, (r, 2k).
 
@@ -78,12 +112,12 @@ class Quantity(NamedTuple):
     """
 
     values: Float
-    slopes: Float
     scale: str
     counts: Float | None = None
     at_zero: NDArray[np.bool_] | None = None
     at_one: NDArray[np.bool_] | None = None
     least: float = -np.inf
+    slopes: Float = np.zeros(0)
 
 
 class Quantities(NamedTuple):
@@ -96,6 +130,18 @@ class Quantities(NamedTuple):
     variance: Quantity | None
     observed: Quantity | None = None
     levels: tuple[Quantity, ...] = ()
+
+    @property
+    def numbers(self) -> list[Quantity]:
+        """All that are not None, in the order of the fields."""
+        return [x for x in (*self[:3], *self.levels) if x is not None]
+
+    def with_slopes(self, slopes: Iterable[Float]) -> Quantities:
+        """The same with derivatives of `numbers`."""
+        rest = iter(slopes)
+        mean, variance, observed = (x and x._replace(slopes=next(rest)) for x in self[:3])
+        levels = tuple(x._replace(slopes=next(rest)) for x in self.levels)
+        return Quantities(mean, variance, observed, levels)
 
 
 Units = tuple[Float, Float]  # shift and scale of features, (k,) each
@@ -190,13 +236,19 @@ class Family(ABC):
         self, column: Column, label: str, ends: Float, mean: float, variance: float
     ) -> Column:
         """Return the column of this family for a summary of numbers between `ends`."""
+        if self.transform or self.n_levels is None:
+            raise InputError(
+                f"a summary of numbers has no moments of {self.noun}; {label} cannot be "
+                f"{self.name!r}. Summarize the rows again with {option(families=...)}."
+            )
         wrong = self.invalid(ends)
-        if wrong is not None and wrong.any():
+        is_binary = ends.tolist() == [0, 1] and abs(variance - mean * (1 - mean)) < _BINARY
+        if (wrong is not None and wrong.any()) or (self.has_levels and not is_binary):
             raise InputError(
                 f"{self.requirement}; {label} lies between {ends[0]:.6g} and {ends[1]:.6g}. Take "
                 f"it as {self.alternatives} in {option(families=...)}."
             )
-        return type(column)(column.name, self.name)
+        return replace(column, family=self.name, levels=(0, 1) if self.has_levels else ())
 
     def forward(self, values: Float) -> Float:
         """T(y) where the family is a `transform`, −inf or NaN for numbers out of its range."""
@@ -249,10 +301,6 @@ class Family(ABC):
     ) -> tuple[Float, Float]:
         """Most probable mean and variance from sums of 1, (…, 1), y and y², (…, k), and t."""
 
-    @abstractmethod
-    def scores(self, mean: Float, variance: Float) -> Float:
-        """∂ log p(y) / ∂ (E y, Var y) by (y, y², t, 1), of shape (…, 2k, 2k + m + 1)."""
-
     def base(self, values: Float) -> Float | None:
         """Return h(y), the part of log p(y) that is the same in all components; None: 0."""
         return None
@@ -263,36 +311,25 @@ class Family(ABC):
         return np.asarray(PSEUDO_ROWS * (table * overall.all_statistics).sum(axis=-1))
 
     @abstractmethod
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (E y, Var y), (r, 2k), and its curvature, (r, 2k, 2k)."""
+    ) -> Float:
+        """Curvature of `log_prior` by (E y, Var y), (r, 2k, 2k), never negative."""
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
-        """Cumulants 1 … n of y, (n, r), and slopes by (E y, Var y), (n, 2, r); n ≤ `highest`.
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+        """Cumulants 1 … n of y, (n, r), n ≤ `highest`; those beyond n are 0.
 
-        Those beyond n are 0. Needed where k = 1 and `moments` and `slopes` are not given.
+        Needed where k = 1 and `moments` is not given.
         """
         raise NotImplementedError
 
-    def _powers(
-        self, mean: Float, variance: Float, exponents: Int, units: Units
-    ) -> tuple[Float, Float]:
-        """E z^n for n = 0, 1, …, (n, r), and slopes (n, 2, r)."""
-        highest, (shift, scale) = int(exponents.max(initial=0)), units
-        cumulants, slopes = self.cumulants(mean, variance, max(highest, 1))
-        powers = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None]
-        cumulants = powers * cumulants
-        cumulants[0] -= shift / scale
-        return moments_of_cumulants(cumulants, powers[:, None] * slopes, highest)
-
     def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e for exponents (n, k), of shape (n, r)."""
-        return self._powers(mean, variance, exponents, units)[0][exponents[:, 0]]
-
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """Derivatives of `moments` by (E y, Var y), of shape (n, 2k, r)."""
-        return self._powers(mean, variance, exponents, units)[1][exponents[:, 0]]
+        highest, (shift, scale) = int(exponents.max(initial=0)), units
+        cumulants = self.cumulants(mean, variance, max(highest, 1))
+        cumulants = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None] * cumulants
+        cumulants[0] -= shift / scale
+        return moments_of_cumulants(cumulants, highest)[exponents[:, 0]]
 
     def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
@@ -319,22 +356,23 @@ class Family(ABC):
     # -- numbers with bounds ----------------------------------------------------------------------
 
     @abstractmethod
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        """Numbers that are never negative, (r, n), and slopes by (E y, Var y), (r, n, 2k)."""
+    def positive(self, mean: Float, variance: Float) -> Float:
+        """Numbers that are never negative, linear in (E y, Var y), of shape (r, n)."""
 
     @abstractmethod
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
 
-    @abstractmethod
     def prior_positive(self, overall: Overall) -> Float:
-        """Return what the row of the prior adds to the sums of `positive`; NaN: no bound."""
+        """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
+        values = self.positive(overall.mean[None], overall.variance[None])
+        return np.asarray(PSEUDO_ROWS * values[0])
 
     def at_zero(
         self, mean: Float, variance: Float, counts: Float, overall: Overall
     ) -> NDArray[np.bool_]:
         """Whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
-        values = self.positive(mean, variance)[0]
+        values = self.positive(mean, variance)
         rows = (counts[:, None] + PSEUDO_ROWS) * values - self.prior_positive(overall)
         return np.asarray(rows < FEWEST_ROWS)  # never for NaN
 
@@ -347,16 +385,20 @@ class Family(ABC):
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         """Return the block of `parameters` and ``seen`` of a model file; ValueError if none."""
         own = {key: values[key] for key in (*self.parameters, "seen")}
-        return self._block(**own, **({"levels": columns[0].levels} if self.has_levels else {}))
+        if self.has_levels:
+            own["levels"] = columns[0].levels
+        if self.joins:
+            own["transforms"] = tuple(column.transform for column in columns)
+        return self._block(**own)
 
     def _block(self, **values: Any) -> Block:
-        """Return a block with these values of `parameters`, ``seen`` and levels."""
+        """Return a block of `parameters`, ``seen``, and levels or transforms."""
         raise NotImplementedError
 
     def quantities(
         self, mean: Float, variance: Float, counts: Float, zero: NDArray[np.bool_]
     ) -> Quantities:
-        """Numbers that describe the value, by (E y, Var y); `zero` as of `at_zero`."""
+        """Numbers that describe the value, without slopes; `zero` as of `at_zero`."""
         raise NotImplementedError
 
     # -- pictures and advice ----------------------------------------------------------------------
@@ -392,22 +434,18 @@ class Family(ABC):
         return None
 
 
-def moments_of_cumulants(cumulants: Float, slopes: Float, highest: int) -> tuple[Float, Float]:
-    """E z^n for n = 0 … `highest`, (highest + 1, r), and its derivatives, (highest + 1, p, r).
+def moments_of_cumulants(cumulants: Float, highest: int) -> Float:
+    """E z^n for n = 0 … `highest`, (highest + 1, r), from cumulants κ_1, κ_2, … of z, (n, r).
 
-    From cumulants κ_1, κ_2, … of z, (n, r), and their derivatives, (n, p, r). Of the generating
-    function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k} and ∂m_n / ∂κ_k = C(n, k) m_{n−k}.
+    Of the generating function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k}.
     """
-    found = np.ones((highest + 1, cumulants.shape[1]))
-    derivatives = np.zeros((highest + 1, *slopes.shape[1:]))
+    found = np.ones((highest + 1, cumulants.shape[1]), dtype=cumulants.dtype)
     for n in range(1, highest + 1):
         m = min(n, len(cumulants))
         before = found[n - 1 :: -1][:m] if n > 1 else found[:1]
         by_step = np.array([comb(n - 1, k) for k in range(m)], dtype=np.float64)
         found[n] = by_step @ (cumulants[:m] * before)
-        weights = np.array([comb(n, k + 1) for k in range(m)], dtype=np.float64)[:, None] * before
-        derivatives[n] = (weights[:, None] * slopes[:m]).sum(axis=0)
-    return found, derivatives
+    return found
 
 
 # -- the families by name -------------------------------------------------------------------------

@@ -1,26 +1,249 @@
-"""Numbers that are Gaussian within components, themselves or their logarithms."""
+"""Numbers that are Gaussian within components, themselves or their logarithms, alone or joined.
+
+| symbol | name here | shape |
+|---|---|---|
+| μ_i of the block's columns | ``means`` | (r, k) |
+| Σ_i of the block's columns | ``covariances`` | (r, k, k) |
+| Σ_UK Σ_KK⁻¹, for known columns K and the others U | ``slopes`` of `regression` | (r, u, k) |
+| Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU | ``rest`` of `regression` | (r, u, u) |
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Array, Float
+from momentmix._typing import Array, Float, Int
+from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.block import Block, with_unknown
-from momentmix.families.column import Column
+from momentmix.families.block import NEVER_SEEN, Block, checked_seen, filled
+from momentmix.families.column import Column, by_column, short_mean, transformed
 from momentmix.families.family import (
     Family,
     Overall,
     Prior,
     Quantities,
     Quantity,
+    clipped,
 )
-from momentmix.families.gaussian_block import GaussianBlock
-from momentmix.wording import option
+from momentmix.wording import short_repr
+
+# Numbers that were rounded to nine digits are still taken for what they were before.
+_ROUNDED = 1e-9
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class GaussianBlock(Block):
+    """Columns that may be correlated within components; all others are independent of them there.
+
+    Parameters
+    ----------
+    means : array of shape (n_components,) or (n_components, k)
+        Kept with shape (n_components, k).
+    covariances : array of shape (n_components,) or (n_components, k, k)
+        Of one column its variances. Kept with shape (n_components, k, k).
+    names : str or sequence of str, optional
+    seen : array of shape (n_components,) or, of several columns, (n_components, k), optional
+        Probability that the cell is seen; None where no cell is missing. Of several columns, those
+        without missing cells have 1 in all components. A component that never sees a column has
+        NaN for its mean, its variance and its covariances.
+    transforms : str or sequence of str, optional
+        "log", "log1p" or "" for each column. Means and covariances are then of log(y) or
+        log(1 + y), and rows, densities and draws of y. Empty where no column has a transform.
+    columns : tuple of int, optional
+        Numbers of the columns in a mixture.
+
+    Examples
+    --------
+    >>> GaussianBlock([1.0, 2.0], [1.0, 4.0], "age").covariances.tolist()
+    [[[1.0]], [[4.0]]]
+    """
+
+    means: Float
+    covariances: Float
+    names: tuple[str, ...] | None = None
+    seen: Float | None = None
+    transforms: tuple[str, ...] = ()
+    columns: tuple[int, ...] = ()
+    family: ClassVar[str] = "gaussian"
+
+    def __post_init__(self) -> None:
+        has_missing = self.seen is not None
+        means = real_array("means", self.means, allow_nan=has_missing)
+        covariances = real_array("covariances", self.covariances, allow_nan=has_missing)
+        means = means[:, None] if means.ndim == 1 else means
+        covariances = covariances[:, None, None] if covariances.ndim == 1 else covariances
+        if means.ndim != 2 or covariances.shape != (*means.shape, means.shape[1]):
+            raise InputError(
+                "means and covariances of a block must have shapes (r, k) and (r, k, k), or (r,) "
+                f"and (r,) for one column; got {means.shape} and {covariances.shape}."
+            )
+        r, k = means.shape
+        check_symmetric(covariances)
+        if k == 1 and (covariances < 0).any():
+            raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
+        given: Any = self.transforms  # a single one may be given as text
+        transforms = (given,) if isinstance(given, str) else tuple(given)
+        if transforms and len(transforms) != k:
+            raise InputError(
+                f"transforms of a block of {k} columns must be as many; got {list(transforms)!a}."
+            )
+        for transform in filter(None, transforms):
+            Column(None, transform=transform)  # which raises for other ones
+        seen = None if self.seen is None else real_array("seen", self.seen)
+        if seen is not None:
+            if k > 1 and seen.shape != (r, k):
+                raise InputError(
+                    f"seen of a block of {k} columns must have shape ({r}, {k}), a probability for "
+                    f"each component and column; got {seen.shape}."
+                )
+            for column in [seen] if k == 1 else seen.T:
+                checked_seen(column, r)
+            means, covariances = _without_unknown(means, covariances, seen.reshape(r, k))
+            seen = None if k > 1 and (seen == 1).all() else seen
+        self._keep(
+            means=means,
+            covariances=covariances,
+            names=self._checked_names(k),
+            seen=seen,
+            transforms=transforms if any(transforms) else (),
+            columns=tuple(int(j) for j in self.columns),
+        )
+
+    @property
+    def filled(self) -> tuple[Float, Float]:
+        """Means (r, k) and covariances (r, k, k) without NaN."""
+        if self.seen is None or not np.isnan(self.means).any():
+            return self.means, self.covariances
+        means, covariances = self.means.copy(), self.covariances.copy()
+        covariances[np.isnan(covariances)] = 0.0
+        for j, seen in enumerate(self.seen.reshape(means.shape).T):
+            means[:, j] = filled(means[:, j], seen)
+            covariances[:, j, j] = filled(self.covariances[:, j, j], seen)
+        return means, covariances
+
+    @property
+    def correlations(self) -> Float:
+        """Correlations within components, of shape (n_components, k, k); 0 for variance 0."""
+        deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
+        unit = np.where(deviations > 0, deviations, np.inf)
+        found = self.covariances / unit[:, :, None] / unit[:, None, :]
+        found[:, range(found.shape[1]), range(found.shape[1])] = 1.0
+        return np.clip(found, -1.0, 1.0)
+
+    def part(self, places: Sequence[int]) -> GaussianBlock:
+        own, names, seen = list(places), self.names, self.seen
+        if seen is not None and len(self.columns) > 1:
+            has_missing = ~np.isnan(self.seen_table[:, own]).all(axis=0)
+            seen = None if not has_missing.any() else seen[:, own[0] if len(own) == 1 else own]
+        return replace(
+            self,
+            columns=tuple(self.columns[j] for j in own),
+            names=None if names is None else tuple(names[j] for j in own),
+            means=self.means[:, own],
+            covariances=self.covariances[:, own][:, :, own],
+            seen=seen,
+            transforms=tuple(self.transforms[j] for j in own) if self.transforms else (),
+        )
+
+    @property
+    def schema_columns(self) -> list[Column]:
+        found, means = [], self.filled[0]
+        for place, seen in enumerate(self.seen_table.T):
+            name = None if self.names is None else self.names[place]
+            column = Column(name, transform=self.transforms[place] if self.transforms else "")
+            if not np.isnan(seen).all():
+                column = replace(column, has_missing=True, center=short_mean(means[:, place]))
+            found.append(column)
+        return found
+
+    def given(self, cells: Mapping[int, Any]) -> GaussianBlock:
+        row = [float(cells[j]) if j in cells else np.nan for j in self.columns]
+        values = by_column(np.array([row]), self.transforms, transformed)[0]
+        unknown = np.isnan(values)
+        if unknown.all() or not unknown.any():
+            return self
+        means, covariances = self.filled
+        try:
+            slopes, rest = regression(covariances, unknown)
+        except np.linalg.LinAlgError:
+            columns = self.columns if self.names is None else tuple(map(ascii, self.names))
+            listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
+            raise InputError(
+                f"covariances of the joined columns {listed} are singular in a component, so it "
+                "has no density there; add a small part of each column's variance to the diagonal."
+            ) from None
+        offsets = values[~unknown] - means[:, ~unknown]  # (r, k)
+        part = self.part(np.flatnonzero(unknown).tolist())
+        new = means[:, unknown] + np.einsum("ruk,rk->ru", slopes, offsets)
+        return replace(part, means=new, covariances=rest)
+
+
+def _without_unknown(means: Float, covariances: Float, seen: Float) -> tuple[Float, Float]:
+    """Means (r, k) and covariances (r, k, k), NaN in the columns that a component never sees."""
+    unknown = seen < NEVER_SEEN
+    either = unknown[:, :, None] | unknown[:, None, :]
+    if (np.isnan(means) & ~unknown).any() or (np.isnan(covariances) & ~either).any():
+        raise InputError(
+            "means and covariances may be NaN only in the columns that a component never sees "
+            "(seen 0)."
+        )
+    tables = np.where(unknown, np.nan, means), np.where(either, np.nan, covariances)
+    for table in tables:
+        table.setflags(write=False)
+    return tables
+
+
+def check_symmetric(matrices: Float) -> None:
+    """Raise where matrices (r, k, k) are not symmetric."""
+    other = matrices.swapaxes(1, 2)
+    unequal = np.argwhere(np.abs(matrices - other) > _ROUNDED * np.abs(matrices))
+    if len(unequal):
+        i, j, k = unequal[0]
+        raise InputError(
+            f"covariances must be symmetric; component {i} has {matrices[i, j, k]:.6g} at "
+            f"({j}, {k}) and {matrices[i, k, j]:.6g} at ({k}, {j}). Use (c + c.T) / 2 where the "
+            "difference is of no meaning."
+        )
+
+
+def regression(covariances: Float, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
+    """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u), of the unknown columns."""
+    order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
+    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))[:, order]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ordered = covariances[:, order][:, :, order]
+        root = np.linalg.cholesky(ordered / deviations[:, :, None] / deviations[:, None, :])
+    # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
+    slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
+    slopes *= deviations[:, k:, None] / deviations[:, None, :k]
+    half = root[:, k:, k:] * deviations[:, k:, None]
+    rest = half @ half.swapaxes(1, 2)
+    return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
+
+
+def semidefinite_roots(matrices: Float) -> Float:
+    """Symmetric roots of positive semidefinite matrices (…, k, k)."""
+    values, vectors = np.linalg.eigh(matrices)
+    half = vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]
+    return np.asarray(half @ vectors.swapaxes(-1, -2))
+
+
+def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Int]]:
+    """Patterns of missing cells (n_columns,), and which of the rows (n, n_columns) have each."""
+    patterns, group = np.unique(left_out, axis=0, return_inverse=True)
+    ends = np.cumsum(np.bincount(group.ravel()))[:-1]
+    members = np.split(np.argsort(group.ravel(), kind="stable"), ends)
+    yield from zip(patterns, members, strict=True)
+
+
+# -- families -----------------------------------------------------------------------------------
+
 
 # Least deviation of a component, in steps of a rounded column. Components at neighboring values,
 # half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
@@ -55,30 +278,20 @@ class Gaussian(Family):
         spread = prior.variances(n, squares / overall.variance, overall.least)
         return center + away, spread * overall.variance
 
-    def scores(self, mean: Float, variance: Float) -> Float:
-        """(y − m) / v and ((y − m)² / v − 1) / 2v."""
-        m, v = mean[..., 0], variance[..., 0]
-        table = np.zeros((*m.shape, 2, 3))
-        table[..., 0, 0], table[..., 0, 2] = 1 / v, -m / v
-        table[..., 1, 0], table[..., 1, 1] = -m / v**2, 0.5 / v**2
-        table[..., 1, 2] = 0.5 * (m**2 / v - 1) / v
-        return table
-
     def log_prior(self, mean: Float, variance: Float, overall: Overall, prior: Prior) -> Float:
-        return prior.log_terms(np.maximum(variance, 1e-300) / overall.variance)[..., 0]
+        return prior.log_terms(clipped(variance, 1e-300) / overall.variance)[..., 0]
 
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        v, ratio = variance[:, 0], variance[:, 0] / overall.variance
-        slope, curvature = np.zeros((len(v), 2)), np.zeros((len(v), 2, 2))
-        slope[:, 1] = prior.slope(ratio, 1.0) / v
-        curvature[:, 1, 1] = prior.curvature(ratio, 1.0) / v**2
-        return slope, curvature
+    ) -> Float:
+        """By the logarithm of the variance, which the prior is of."""
+        curvature = np.zeros((*variance.shape[:-1], 2, 2))
+        own = prior.curvature(variance / overall.variance, 1.0) / variance**2
+        curvature[..., 1, 1] = own[..., 0]
+        return curvature
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
-        slopes = np.broadcast_to(np.eye(2)[:, :, None], (2, 2, len(mean)))
-        return np.stack([mean[:, 0], variance[:, 0]]), slopes
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+        return np.stack([mean[:, 0], variance[:, 0]])
 
     def quadrature(
         self, place: int, mean: Float, variance: Float, degree: int
@@ -92,8 +305,8 @@ class Gaussian(Family):
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return mean + np.sqrt(variance) * rng.standard_normal((n, 1))
 
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return variance, np.broadcast_to(np.eye(2)[1:], (len(mean), 1, 2))
+    def positive(self, mean: Float, variance: Float) -> Float:
+        return variance
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return mean, values
@@ -103,33 +316,16 @@ class Gaussian(Family):
 
     # -- parameters of columns --------------------------------------------------------------------
 
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        return column
-
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
-        means = with_unknown(mean + column.center, seen)
-        variances = with_unknown(np.maximum(variance, 0.0)[:, :, None], seen)
-        transforms = (column.transform,) if column.transform else ()
-        return GaussianBlock((), None, means, variances, seen, transforms)
+        variances = np.maximum(variance, 0.0)[:, :, None]
+        return GaussianBlock(mean + column.center, variances, None, seen, (column.transform,))
 
-    def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
-        means, covariances = values["means"], values["covariances"]
-        if means.shape[1] != len(columns):
-            raise ValueError(f"means must have {len(columns)} columns, as blocks.columns")
-        transforms = [column.transform for column in columns]
-        block = GaussianBlock.of(means, covariances, None, values["seen"], transforms)
-        if (~(covariances == covariances.swapaxes(1, 2)) & ~np.isnan(covariances)).any():
-            raise ValueError("covariances must be symmetric")
-        return block
+    def _block(self, **values: Any) -> Block:
+        return GaussianBlock(**values)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean and variance; the variance has a floor, and no bound."""
-        by_mean, by_variance = (np.broadcast_to(row, (len(mean), 2)) for row in np.eye(2))
-        return Quantities(
-            Quantity(mean[:, 0], by_mean, "plain"), Quantity(variance[:, 0], by_variance, "log")
-        )
+        return Quantities(Quantity(mean[:, 0], "plain"), Quantity(variance[:, 0], "log"))
 
     # -- pictures and advice ----------------------------------------------------------------------
 
@@ -165,15 +361,6 @@ class Transformed(Gaussian):
     A subclass has a `name`, which is its `transform` too, `requirement` and `invalid`, and the maps
     `forward`, `inverse` and `log_slope`.
     """
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """None: a summary of numbers has no moments of their transforms."""
-        raise InputError(
-            f"a summary of numbers has no moments of their {self.noun}; {label} cannot be "
-            f"{self.name!r}. Summarize the rows again with {option(families=...)}."
-        )
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         return None

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.block import Block, ColumnBlock, with_unknown
+from momentmix.families.block import Block, ColumnBlock, filled
 from momentmix.families.column import Column, Level, plain_level
 from momentmix.families.family import (
     LEAST_PROBABILITY,
@@ -32,30 +32,23 @@ from momentmix.families.family import (
     Quantities,
     Quantity,
     Units,
+    clipped,
 )
-from momentmix.wording import option, short_repr
+from momentmix.wording import short_repr
 
 _ROUNDED = 1e-9  # sums of probabilities that were rounded to nine digits are taken for 1
-_BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explains
 
 
 class LevelsBlock(ColumnBlock):
     """A column of levels."""
 
+    probabilities: Float
     levels: tuple[Level, ...]
 
     @property
     @abstractmethod
     def level_table(self) -> Float:
         """Probability of each level where the cell is seen, of shape (n_components, n_levels)."""
-
-    def probability(self, level: Level) -> Float:
-        """Probability of one level in each component, of shape (n_components,)."""
-        level = plain_level(level)
-        if level not in self.levels:
-            listed = ", ".join(map(ascii, self.levels[:8]))
-            raise InputError(f"there is no level {level!a}; the levels are {listed}.")
-        return np.asarray(self.level_table[:, self.levels.index(level)])
 
     @property
     def by_level(self) -> dict[Level, Float]:
@@ -64,13 +57,14 @@ class LevelsBlock(ColumnBlock):
     @property
     def value(self) -> tuple[Float, Float]:
         """Means and variances of the indicators of all levels but the first."""
-        p = self.known.level_table[:, 1:]
+        p = filled(self.level_table[:, 1:], self.seen)
         return p, p * (1 - p)
 
-
-def _checked_levels(block: LevelsBlock) -> tuple[Level, ...]:
-    name = block.names if isinstance(block.names, str | None) else block.names[0]
-    return Column(name, block.family, tuple(map(plain_level, block.levels))).levels
+    def _keep_levels(self, probabilities: Float) -> None:
+        name = self.names if isinstance(self.names, str | None) else self.names[0]
+        levels = tuple(map(plain_level, self.levels))
+        Column(name, self.family, levels)  # which raises for other ones
+        self._keep_checked("probabilities", probabilities, levels=levels)
 
 
 @short_repr
@@ -89,7 +83,7 @@ class BernoulliBlock(LevelsBlock):
     Examples
     --------
     >>> block = BernoulliBlock([0.25, 0.5], ("no", "yes"), names="smokes")
-    >>> block.probability("no").tolist()
+    >>> block.by_level["no"].tolist()
     [0.75, 0.5]
     """
 
@@ -101,7 +95,7 @@ class BernoulliBlock(LevelsBlock):
         array = real_array("probabilities", self.probabilities, 1, allow_nan=True)
         if (array < 0).any() or (array > 1).any():
             raise InputError(f"probabilities must be from 0 to 1; got {array.tolist()}.")
-        self._keep(array, levels=_checked_levels(self))
+        self._keep_levels(array)
 
     @property
     def level_table(self) -> Float:
@@ -134,7 +128,7 @@ class CategoricalBlock(LevelsBlock):
     Examples
     --------
     >>> block = CategoricalBlock([[0.5, 0.25, 0.25]], ("basic", "gold", "silver"), names="plan")
-    >>> block.probability("gold").tolist()
+    >>> block.by_level["gold"].tolist()
     [0.25]
     """
 
@@ -144,18 +138,17 @@ class CategoricalBlock(LevelsBlock):
 
     def __post_init__(self) -> None:
         array = real_array("probabilities", self.probabilities, 2, allow_nan=True)
-        levels = _checked_levels(self)
-        if array.shape[1] != len(levels):
+        if array.shape[1] != len(self.levels):
             raise InputError(
-                f"probabilities must have a column for each of the {len(levels)} levels; got the "
-                f"shape {array.shape}."
+                f"probabilities must have a column for each of the {len(self.levels)} levels; got "
+                f"the shape {array.shape}."
             )
         if (array < 0).any() or (np.abs(array.sum(axis=1) - 1) > _ROUNDED).any():
             raise InputError(
                 "probabilities of the levels must be non-negative, with sum 1 in each component; "
                 f"the least is {np.nanmin(array):.4g}, the sums are {array.sum(axis=1).tolist()}."
             )
-        self._keep(array, levels=levels)
+        self._keep_levels(array)
 
     @property
     def level_table(self) -> Float:
@@ -188,7 +181,7 @@ class _Levels(Family):
 
     def _allowed(self, p: Float) -> tuple[Float, Float]:
         """Mean and variance of probabilities in proportion to p, none of them 0."""
-        p = np.maximum(p, LEAST_PROBABILITY)
+        p = clipped(p, LEAST_PROBABILITY)
         mean = (p / p.sum(axis=-1, keepdims=True))[..., 1:]
         return mean, mean * (1 - mean)
 
@@ -196,7 +189,7 @@ class _Levels(Family):
         return self._allowed(self.probabilities(mean))
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
-        logs = np.log(np.maximum(self.probabilities(mean), LEAST_PROBABILITY))
+        logs = np.log(clipped(self.probabilities(mean), LEAST_PROBABILITY))
         first = logs[..., :1]
         return np.concatenate([logs[..., 1:] - first, np.zeros_like(mean), first], axis=-1)
 
@@ -207,24 +200,15 @@ class _Levels(Family):
         rows = np.concatenate([n - sums.sum(axis=-1, keepdims=True), sums], axis=-1)
         return self._allowed(rows + PSEUDO_ROWS * self.probabilities(overall.mean))
 
-    def scores(self, mean: Float, variance: Float) -> Float:
-        k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
-        table = np.zeros((*mean.shape[:-1], 2 * k, 2 * k + 1))
-        table[..., :k, :k] = 1 / p[..., :1, None]
-        table[..., np.arange(k), np.arange(k)] += 1 / p[..., 1:]
-        table[..., :k, -1] = -1 / p[..., :1]
-        return table
-
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
+    ) -> Float:
         k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
-        shares = PSEUDO_ROWS * self.probabilities(overall.mean) / p
-        slope, curvature = np.zeros((len(p), 2 * k)), np.zeros((len(p), 2 * k, 2 * k))
-        slope[:, :k] = shares[:, 1:] - shares[:, :1]
-        curvature[:, :k, :k] = (shares / p)[:, :1, None]
-        curvature[:, np.arange(k), np.arange(k)] += (shares / p)[:, 1:]
-        return slope, curvature
+        known = PSEUDO_ROWS * self.probabilities(overall.mean) / p**2
+        curvature = np.zeros((*mean.shape[:-1], 2 * k, 2 * k))
+        curvature[..., :k, :k] = known[..., :1, None]
+        curvature[..., np.arange(k), np.arange(k)] += known[..., 1:]
+        return curvature
 
     def _at_levels(self, exponents: Int, units: Units) -> Float:
         """z^e at each level, (n, K), feature by feature: n·K² numbers would be too many."""
@@ -245,12 +229,6 @@ class _Levels(Family):
         powers = self._at_levels(exponents, units)
         return np.asarray((powers * self.probabilities(mean)[:, None, :]) @ powers.T)
 
-    def slopes(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        powers, (r, k) = self._at_levels(exponents, units), mean.shape
-        table = np.zeros((len(exponents), 2 * k, r))
-        table[:, :k] = (powers[:, 1:] - powers[:, :1])[:, :, None]
-        return table
-
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the level is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)
@@ -267,42 +245,31 @@ class _Levels(Family):
 
     # -- numbers with bounds ----------------------------------------------------------------------
 
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+    def positive(self, mean: Float, variance: Float) -> Float:
         """Probabilities of all levels; of a single one there is nothing to know."""
-        r, k = mean.shape
-        if not k:
-            return np.zeros((r, 0)), np.zeros((r, 0, 0))
-        slopes = np.eye(k + 1, 2 * k, -1)
-        slopes[0, :k] = -1.0
-        return self.probabilities(mean), np.broadcast_to(slopes, (r, *slopes.shape))
+        return self.probabilities(mean) if mean.shape[-1] else mean
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self._allowed(values)
 
-    def prior_positive(self, overall: Overall) -> Float:
-        p = self.probabilities(overall.mean)
-        return PSEUDO_ROWS * p if len(p) > 1 else p[:0]
-
     # -- parameters of columns --------------------------------------------------------------------
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
-        table = with_unknown(self.probabilities(mean), seen)
+        table = self.probabilities(mean)
         own = table[:, 1] if self.n_levels == 2 else table
         return self._block(probabilities=own, levels=column.levels, seen=seen)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Probabilities of the levels."""
-        p, slopes = self.positive(mean, variance)
+        p = self.positive(mean, variance)
         one = zero.sum(axis=1)[:, None] - zero == zero.shape[1] - 1  # all others are 0
         levels = tuple(
-            Quantity(p[:, k], slopes[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
+            Quantity(p[:, k], "logit", counts, zero[:, k], one[:, k] & ~zero[:, k])
             for k in range(p.shape[1])
         )
         if self.n_levels != 2:
             return Quantities(None, None, None, levels)
-        yes = levels[1]
-        by_yes = (1 - 2 * yes.values)[:, None] * yes.slopes
-        return Quantities(yes, Quantity(yes.values * (1 - yes.values), by_yes, "log"))
+        return Quantities(levels[1], Quantity(p[:, 1] * (1 - p[:, 1]), "log"))
 
 
 class Bernoulli(_Levels):
@@ -313,22 +280,10 @@ class Bernoulli(_Levels):
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 1}
     entries = ("probability",)
     n_levels = 2
+    requirement = "yes/no columns of a summary of numbers must hold 0 and 1 only"
 
     def _block(self, **values: Any) -> Block:
         return BernoulliBlock(**values)
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """Zeros and ones, whose variance is a function of the mean."""
-        is_binary = abs(variance - mean * (1 - mean)) < _BINARY
-        if not (ends[0] == 0.0 and ends[1] == 1.0 and is_binary):
-            raise InputError(
-                f"a bernoulli column of a summary must hold 0 and 1 only; {label} lies between "
-                f"{ends[0]:.6g} and {ends[1]:.6g}, with other values. Summarize the rows with "
-                f"{option(families=...)}."
-            )
-        return Column(column.name, self.name, (0, 1))
 
 
 class Categorical(_Levels):
@@ -341,12 +296,3 @@ class Categorical(_Levels):
 
     def _block(self, **values: Any) -> Block:
         return CategoricalBlock(**values)
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """None: moments of numbers do not tell levels apart."""
-        raise InputError(
-            f"a summary of numbers holds no levels; {label} cannot be {self.name!r}. "
-            f"Summarize the rows again with {option(families=...)}."
-        )

@@ -14,10 +14,10 @@ their laws know all that their means do not say, and they have no pairs.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
-from typing import NamedTuple
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,15 +26,7 @@ from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.distribution import Distribution
 from momentmix.lazy import lazy_property
-from momentmix.tables.names import column_label, feature_number
-
-
-class Stack(NamedTuple):
-    """Laws of one kind as one law, their features, (n, k), and places of t among all t, (n, m)."""
-
-    law: Distribution
-    features: Int
-    own: Int
+from momentmix.tables.names import column_label, number_of
 
 
 @dataclass(frozen=True)
@@ -104,29 +96,30 @@ class Blocks:
         return np.array([j for j in range(self.n_features) if j not in inside], dtype=np.int64)
 
     @lazy_property
-    def stacks(self) -> tuple[Stack, ...]:
-        """The laws by kind: one call for many columns."""
-        kinds: dict[tuple[object, ...], list[tuple[Distribution, int]]] = {}
-        start = 0
-        for law in self.laws:
-            kinds.setdefault(law.kind, []).append((law, start))
-            start += law.n_statistics
-        found = []
-        for pairs in kinds.values():
-            laws = [law for law, _ in pairs]
-            own = np.array(
-                [at + np.arange(laws[0].n_statistics) for _, at in pairs], dtype=np.int64
-            )
-            features = np.array([law.features for law in laws])
-            found.append(Stack(Distribution.stacked(laws), features, own))
-        return tuple(found)
+    def own_places(self) -> tuple[Int, ...]:
+        """Places of the statistics beside z and z² of each law, among those of all laws."""
+        ends = np.cumsum([0, *(law.n_statistics for law in self.laws)])
+        return tuple(
+            np.arange(start, end, dtype=np.int64) for start, end in pairwise(ends.tolist())
+        )
 
     @lazy_property
-    def own_places(self) -> tuple[Int, ...]:
-        """Places in T(z) of the statistics that each law has beside z and z²."""
-        sizes = [law.n_statistics for law in self.laws]
-        starts = self.n_features + self.n_spread + np.cumsum([0, *sizes])
-        return tuple(start + np.arange(size) for start, size in zip(starts, sizes, strict=False))
+    def stacks(self) -> tuple[tuple[Distribution, Int, Int], ...]:
+        """Laws of one kind as one, their features (n, k), and places of t among those of all laws.
+
+        One call for many columns.
+        """
+        kinds = defaultdict[object, list[int]](list)
+        for number, law in enumerate(self.laws):
+            kinds[law.kind].append(number)
+        return tuple(
+            (
+                Distribution.stacked([self.laws[i] for i in own]),
+                np.array([self.laws[i].features for i in own]),
+                np.array([self.own_places[i] for i in own]),
+            )
+            for own in kinds.values()
+        )
 
     @lazy_property
     def n_own(self) -> int:
@@ -140,9 +133,9 @@ class Blocks:
 
     def statistics_of(self, number: int) -> Int:
         """Places in T(z) of (z, z², t, 1) of a law, by its number."""
-        own = np.array(self.laws[number].features)
-        last = self.n_statistics - 1
-        return np.concatenate([own, self.n_features + own, self.own_places[number], [last]])
+        features, d = np.array(self.laws[number].features), self.n_features
+        own = d + self.n_spread + self.own_places[number]
+        return np.concatenate([features, d + features, own, [self.n_statistics - 1]])
 
     @lazy_property
     def with_law(self) -> Int:
@@ -155,21 +148,18 @@ class Blocks:
         return np.setdiff1d(np.arange(self.n_features), self.with_law)
 
     @lazy_property
-    def dependent(self) -> Int:
-        """Features whose variances follow from the means."""
-        pairs = [pair for law in self.laws for pair in zip(law.features, law.free, strict=True)]
-        return np.array(sorted(j for j, is_free in pairs if not is_free), dtype=np.int64)
-
-    @lazy_property
     def not_free(self) -> Int:
         """Places, for one component, of means that laws fix and of variances that follow."""
+        pairs = [pair for law in self.laws for pair in zip(law.features, law.free, strict=True)]
         fixed = [1 + law.features[-1] for law in self.laws if law.at_random]
-        return np.append(fixed, 1 + self.n_features + self.dependent).astype(np.int64)
+        follow = sorted(1 + self.n_features + j for j, is_free in pairs if not is_free)
+        return np.array([*fixed, *follow], dtype=np.int64)
 
     @lazy_property
     def with_spread(self) -> tuple[tuple[int, ...], ...]:
         """Features of each block whose variances and covariances are parameters."""
-        free = np.setdiff1d(self.single_or_law, self.dependent).tolist()
+        follow = self.not_free - 1 - self.n_features
+        free = np.setdiff1d(self.single_or_law, follow).tolist()
         return tuple(sorted([*self.joined, *((j,) for j in free)]))
 
     @lazy_property
@@ -220,24 +210,15 @@ class Blocks:
     @lazy_property
     def places(self) -> tuple[tuple[Int, Int], ...]:
         """For each joined block its features (k,), and where its matrix is in a spread (k, k)."""
-        found, start = [], self.n_features
-        for block in self.joined:
-            k = len(block)
-            table = np.diag(np.array(block, dtype=np.int64))
-            upper = np.triu_indices(k, 1)
-            table[upper] = start + np.arange(upper[0].size)
-            table.T[upper] = table[upper]
-            start += upper[0].size
-            found.append((np.array(block, dtype=np.int64), table))
-        return tuple(found)
+        return tuple(
+            (np.array(block), np.array([[self.place_of[j, k] for k in block] for j in block]))
+            for block in self.joined
+        )
 
     def table(self, features: Int) -> Int:
         """Where the matrix of some features of one block is in a spread, of shape (k, k)."""
-        for block, places in self.places:
-            if features[0] in block:
-                own = np.searchsorted(block, features)
-                return np.asarray(places[np.ix_(own, own)])
-        return features[:, None]
+        own = features.tolist()
+        return np.array([[self.place_of[j, k] for k in own] for j in own], dtype=np.int64)
 
     def joined_by(self, pairs: Iterable[tuple[int, int]]) -> Blocks:
         """The blocks that features are in once pairs of them are joined."""
@@ -287,41 +268,21 @@ def blocks_from(
             f"blocks must be a list of lists of columns, as {example}, or a word that the call "
             f"takes, as 'auto'; got {groups!r}."
         )
-    seen: dict[int, int] = {}
-    found = []
-    for place, group in enumerate(groups):
+    found = list[list[int]]()
+    for group in groups:
         if isinstance(group, str | bytes) or not isinstance(group, Iterable):
             raise InputTypeError(
                 f"each block must be a list of columns, as in {example}; got {group!r}."
             )
-        columns = [_column(column, n_features, names) for column in group]
-        for column in columns:
-            if column in seen:
-                where = (
-                    "twice in a block"
-                    if seen[column] == place
-                    else f"in blocks {seen[column]} and {place}"
-                )
-                raise InputError(
-                    f"blocks must not overlap; {column_label(column, names)} is {where}. Join such "
-                    "blocks, or take the column out of all but one."
-                )
-            seen[column] = place
-        found.append(columns)
+        problem = "blocks are lists of names or numbers of columns:"
+        found.append([number_of(column, names, n_features, problem) for column in group])
+    for column, n in Counter(column for group in found for column in group).items():
+        if n > 1:
+            raise InputError(
+                f"blocks must not overlap; {column_label(column, names)} is {n} times in them. "
+                "Join such blocks, or take the column out of all but one."
+            )
     return Blocks.of(n_features, found)
-
-
-def _column(column: int | str, n_features: int, names: Sequence[str] | None) -> int:
-    """Number of a column of a block."""
-    number = feature_number(column, names)
-    if isinstance(number, bool) or not isinstance(number, int | np.integer):
-        raise InputTypeError(f"columns of blocks are numbers or names; got {column!r}.")
-    if not -n_features <= number < n_features:
-        raise InputError(
-            f"no column {number}: blocks take numbers in 0…{n_features - 1}"
-            f"{'' if names is None else ', or names'}."
-        )
-    return int(number) % n_features
 
 
 def one_a_block(sets: Int, blocks: Blocks) -> NDArray[np.bool_]:

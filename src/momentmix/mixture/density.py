@@ -309,7 +309,8 @@ class Density:
         n_rows = rows.shape[0]
         no_rows = reduce(np.empty((self.coefficients.shape[0], 0)), np)
         result = np.empty((n_rows, *no_rows.shape[:-1]), no_rows.dtype)
-        kind = _KINDS.get(reduce) if _is_compiled(self.blocks) else None
+        is_compiled = _is_compiled(self.blocks) and self.columns.size
+        kind = _KINDS.get(reduce) if is_compiled else None
         table, units = np.ascontiguousarray(self.coefficients), self._units
 
         def work(start: int) -> None:

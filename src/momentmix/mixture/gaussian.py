@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float
 from momentmix.arrays import on_device_of, take
 from momentmix.errors import InputError
-from momentmix.families.gaussian_block import semidefinite_roots
+from momentmix.families.gaussian import semidefinite_roots
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
@@ -54,7 +54,8 @@ def features_of(
         np.multiply(z[j], z[k], out=features[place])
     if blocks.n_own:
         for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-            features[places] = law.statistics(features[list(law.features)])
+            own = law.statistics(features[list(law.features)])
+            features[blocks.n_features + blocks.n_spread + places] = own
     features[-1] = 1.0
     return features
 

@@ -19,10 +19,9 @@ from scipy.optimize import linear_sum_assignment
 
 from momentmix._typing import Array
 from momentmix.errors import InputError
-from momentmix.families.gaussian_block import semidefinite_roots
+from momentmix.families.gaussian import semidefinite_roots
+from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import parameters_of
-from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:
@@ -75,42 +74,22 @@ def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
     names, others = mixture.feature_names, other.feature_names
     if names is not None and others is not None and sorted(names) == sorted(others):
         other = other.select(names)
-    elif names is not None and others is not None:
-        raise InputError(
-            "mixtures to align must have the same columns; the names are "
-            f"{', '.join(map(ascii, names[:8]))} and {', '.join(map(ascii, others[:8]))}."
-        )
-    if mixture.means.shape != other.means.shape:
-        raise InputError(
-            "mixtures to align must have as many components and columns each; got (components, "
-            f"columns) = {mixture.means.shape} and {other.means.shape}."
-        )
-    for number, pair in enumerate(zip(mixture.columns, other.columns, strict=True)):
-        first, second = (f"{column.family_name} {list(column.levels)!a}" for column in pair)
+    named = None not in (names, others)
+    facts = [
+        [f"{m.n_components} components of {m.n_columns} columns"]
+        + [
+            " ".join(map(ascii, (c.name if named else "", c.family_name, *c.levels)))
+            for c in m.columns
+        ]
+        for m in (mixture, other)
+    ]
+    for first, second in zip(*facts, strict=False):
         if first != second:
             raise InputError(
-                "mixtures to align must have columns of the same families, levels and transforms; "
-                f"{column_label(number, names)} is {first} and {second}."
+                "mixtures to align must have as many components and columns each, of the same "
+                f"names, families, levels and transforms; got {first} and {second}."
             )
     return other
-
-
-def parameter_errors(truth: Mixture, estimate: Mixture) -> dict[str, float]:
-    """Relative norm-wise errors of weights, means and variances after matching.
-
-    Where columns are joined in one of both, those of the covariances too. Of mixtures of a table,
-    those of the features.
-    """
-    order = match_components(truth, estimate)
-    both = _in_same_features(truth, estimate)
-    is_diagonal = all(p.blocks.is_diagonal for p in both)
-    errors = {}
-    for name in ("weights", "means", "variances", "matrices"):
-        if name != "matrices" or not is_diagonal:
-            true, found = (getattr(p, name) for p in both)
-            error = np.linalg.norm(found[order] - true) / np.linalg.norm(true)
-            errors["covariances" if name == "matrices" else name] = float(error)
-    return errors
 
 
 def clustering_accuracy(labels: ArrayLike, predicted: ArrayLike) -> float:

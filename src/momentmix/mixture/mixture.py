@@ -29,7 +29,18 @@ from momentmix.families.block import Block
 from momentmix.families.column import Column, Level
 from momentmix.html.notebook import Markup, box
 from momentmix.lazy import lazy_property
-from momentmix.mixture.conditional import blocks_given, column_numbers
+from momentmix.mixture.columns import (
+    blocks_given,
+    blocks_of,
+    column_covariances,
+    column_means,
+    column_numbers,
+    parameters_of,
+    placed,
+    renamed,
+    schema_of,
+    selected,
+)
 from momentmix.mixture.density import log_sums, most_probable, posteriors
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.matching import in_same_columns, match_components
@@ -38,18 +49,8 @@ from momentmix.mixture.parameter_table import ParameterTable
 from momentmix.mixture.parameters import Parameters, checked_parameters, parameters_of_matrices
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.mixture.rows import RowDensity, checked_labels
-from momentmix.mixture.tables.block_features import (
-    blocks_of,
-    column_covariances,
-    column_means,
-    parameters_of,
-    placed,
-    renamed,
-    schema_of,
-    selected,
-)
 from momentmix.tables.encoding import Encoded, Unseen
-from momentmix.tables.names import check_feature_names
+from momentmix.tables.names import check_feature_names, column_label
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.wording import cut, listed, no_group, percent, plural
 
@@ -70,10 +71,8 @@ class Mixture:
         Non-negative, sum 1.
     means : array of shape (n_components, n_columns)
     covariances : array of shape (n_components, n_columns, n_columns)
-        Symmetric, positive semidefinite, 0 between blocks. A density needs them positive definite.
-    blocks : list of lists of int or str, optional
-        Columns by number or name; those not named are blocks of their own. By default the blocks
-        that the zeros of the covariances show.
+        Symmetric, positive semidefinite; their zeros show the blocks. A density needs them positive
+        definite.
     feature_names : sequence of str, optional
         Data frames are matched by name: their columns may stand in another order, but not have
         other names. Plain arrays go by position.
@@ -118,11 +117,10 @@ class Mixture:
         weights: ArrayLike,
         means: ArrayLike,
         covariances: ArrayLike,
-        blocks: Iterable[Iterable[int | str]] | None = None,
         feature_names: Sequence[str] | None = None,
     ) -> None:
         names = None if feature_names is None else check_feature_names(feature_names)
-        p = parameters_of_matrices(weights, means, covariances, blocks, names)
+        p = parameters_of_matrices(weights, means, covariances, names)
         self._keep(p, _plain_schema(p, names))
 
     def _keep(
@@ -134,11 +132,9 @@ class Mixture:
         background_weight: float = 0.0,
     ) -> Mixture:
         """Set the fields of a new mixture, and return it."""
-        object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "_schema", schema)
-        object.__setattr__(self, "_blocks", blocks)
-        object.__setattr__(self, "background", background)
-        object.__setattr__(self, "background_weight", float(background_weight))
+        values = parameters, schema, blocks, background, float(background_weight)
+        for field, value in zip(fields(self), values, strict=True):
+            object.__setattr__(self, field.name, value)
         return self
 
     @classmethod
@@ -182,7 +178,7 @@ class Mixture:
         Examples
         --------
         >>> from momentmix import BernoulliBlock, GaussianBlock
-        >>> age = GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
+        >>> age = GaussianBlock([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
         >>> smokes = BernoulliBlock([0.75, 0.25], ("no", "yes"), names="smokes")
         >>> mixture = Mixture.from_blocks([0.5, 0.5], [age, smokes])
         >>> mixture.means.tolist()
@@ -275,15 +271,13 @@ class Mixture:
         [0.3, 0.8]
         """
         number = int(self._numbers([column])[0])
-        block = next(block for block in self.blocks if number in block.columns)
-        if not block.by_level:
-            names = self.feature_names or range(self.n_columns)
-            others = [ascii(names[j]) for j, c in enumerate(self.columns) if c.levels]
+        by_level = next(block for block in self.blocks if number in block.columns).by_level
+        if not by_level:
             raise InputError(
-                f"column {names[number]!a} is {block.family} and has no levels; "
-                f"those with levels are: {', '.join(others[:8]) or 'none'}."
+                f"{column_label(number, self.feature_names)} is {self.columns[number].family} and "
+                "has no levels; yes/no columns and categories have."
             )
-        return block.by_level
+        return by_level
 
     def to_frame(self) -> Any:
         """The parameters as a pandas frame: a row for each component, column and parameter.
@@ -485,19 +479,20 @@ class Mixture:
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Mixture:
         """The same mixture with other names of its columns, or none."""
-        names = feature_names
-        if names is not None:
-            names = check_feature_names(names, self.n_columns)
+        names = None
+        if feature_names is not None:
+            names = check_feature_names(feature_names, self.n_columns)
         blocks = tuple(
             block.at(block.columns, names and tuple(names[j] for j in block.columns))
             for block in self.blocks
         )
-        mixture = mixture_of_blocks(self.weights, blocks, renamed(self._schema, names))
-        return mixture.with_background(self.background, self.background_weight)
+        return self._of_same_columns(self.weights, blocks, renamed(self._schema, names))
 
-    def _of_same_columns(self, weights: Float, blocks: tuple[Block, ...]) -> Mixture:
+    def _of_same_columns(
+        self, weights: Float, blocks: tuple[Block, ...], schema: Schema | None = None
+    ) -> Mixture:
         """A mixture of other blocks of these columns, beside the same background."""
-        mixture = mixture_of_blocks(weights, blocks, self._schema)
+        mixture = mixture_of_blocks(weights, blocks, schema or self._schema)
         return mixture.with_background(self.background, self.background_weight)
 
     def _numbers(self, columns: Sequence[int | str]) -> Int:

@@ -31,7 +31,7 @@ from momentmix.json_fields import (
     plain,
     text,
 )
-from momentmix.mixture.tables.block_features import placed, schema_of
+from momentmix.mixture.columns import placed, schema_of
 from momentmix.tables.names import check_encodable, check_feature_names
 from momentmix.tables.schema import Schema
 

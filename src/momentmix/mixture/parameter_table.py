@@ -16,9 +16,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.column import Level
+from momentmix.mixture.columns import column_seen
 from momentmix.mixture.gaussian import center_and_scale
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import column_seen
 from momentmix.wording import short_repr
 
 if TYPE_CHECKING:

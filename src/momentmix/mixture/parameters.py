@@ -11,7 +11,7 @@ Changes of covariances relative to themselves keep them positive definite:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.distribution import Distribution
 from momentmix.families.family import LEAST_PROBABILITY
-from momentmix.mixture.blocks import Blocks, blocks_from, full_matrices, spread_of
+from momentmix.families.gaussian import check_symmetric
+from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.tables.names import column_label
 from momentmix.wording import short_repr
 
@@ -337,14 +338,8 @@ def checked_parameters(
     return checked
 
 
-def parameters_of_matrices(
-    weights: Any,
-    means: Any,
-    covariances: Any,
-    groups: Iterable[Iterable[int | str]] | None,
-    names: Names,
-) -> Parameters:
-    """Parameters from covariance matrices (r, d, d), checked."""
+def parameters_of_matrices(weights: Any, means: Any, covariances: Any, names: Names) -> Parameters:
+    """Parameters from covariance matrices (r, d, d), checked; zeros between blocks show these."""
     matrices, means = real_array("covariances", covariances), real_array("means", means, 2)
     r, d = means.shape
     if matrices.shape != (r, d, d):
@@ -352,31 +347,10 @@ def parameters_of_matrices(
             f"covariances must have shape ({r}, {d}, {d}), a matrix for each of the means; got "
             f"{matrices.shape}. Mixture.diagonal takes variances of shape ({r}, {d})."
         )
-    _check_symmetric(matrices)
-    blocks = _shown_by_zeros(matrices) if groups is None else blocks_from(groups, d, names)
-    between = blocks.block_of[:, None] != blocks.block_of
-    outside = np.argwhere(between & (matrices != 0))
-    if len(outside):
-        i, j, k = outside[0]
-        raise InputError(
-            "covariances must be 0 between columns of different blocks; component "
-            f"{i} has {matrices[i, j, k]:.4g} between {column_label(j, names)} and "
-            f"{column_label(k, names)}. Join these columns in one block, or leave blocks out."
-        )
+    check_symmetric(matrices)
+    blocks = _shown_by_zeros(matrices)
     spread = spread_of(matrices, blocks)
     return checked_parameters(weights, means, spread[:, :d], spread[:, d:], blocks, names)
-
-
-def _check_symmetric(matrices: Float) -> None:
-    other = matrices.swapaxes(1, 2)
-    unequal = np.argwhere(np.abs(matrices - other) > _ROUNDED * np.abs(matrices))
-    if len(unequal):
-        i, j, k = unequal[0]
-        raise InputError(
-            f"covariances must be symmetric; component {i} has {matrices[i, j, k]:.6g} at "
-            f"({j}, {k}) and {matrices[i, k, j]:.6g} at ({k}, {j}). Use (c + c.T) / 2 where the "
-            "difference is of no meaning."
-        )
 
 
 def _shown_by_zeros(matrices: Float) -> Blocks:
@@ -394,11 +368,9 @@ def _check_semidefinite(p: Parameters, names: Names) -> None:
         unit = np.sqrt(p.variances[:, features])
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             correlations = matrices / unit[:, :, None] / unit[:, None, :]
-        correlations = np.where(matrices == 0, 0.0, correlations)  # variance 0: all must be 0
-        beyond = np.abs(correlations).max(axis=(1, 2))  # a correlation of more than 1
-        is_plausible = beyond <= 1 + _ROUNDED
-        least = 1.0 - np.minimum(np.nan_to_num(beyond, nan=np.inf), 1e300)
-        least[is_plausible] = np.linalg.eigvalsh(correlations[is_plausible])[:, 0]
+        # With variance 0 all must be 0; a correlation of 2 takes the place of larger ones.
+        correlations = np.where(matrices == 0, 0.0, np.clip(correlations, -2.0, 2.0))
+        least = np.linalg.eigvalsh(np.nan_to_num(correlations, nan=2.0))[:, 0]
         if (least < -_ROUNDED).any():
             i = int(least.argmin())
             listed = ", ".join(column_label(int(j), names) for j in features[:8])

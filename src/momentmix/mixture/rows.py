@@ -16,7 +16,7 @@ are missing. Joined columns need a density for each pattern of missing cells.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,10 +26,10 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.family import named
-from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.families.gaussian import rows_by_pattern
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import Density, Reduction, log_sums, most_probable, posteriors
+from momentmix.mixture.density import Density, Reduction, log_sums, most_probable
 from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
@@ -151,39 +151,34 @@ class RowDensity:
     # -- cells that are left out ------------------------------------------------------------------
 
     @lazy_property
-    def _joined(self) -> list[int]:
+    def _joined(self) -> Int:
         """Columns that are joined with others."""
         joined, column_of = self.parameters.blocks.joined, self.schema.column_of
-        return sorted(column_of[j] for block in joined for j in block)
-
-    @lazy_property
-    def _joined_with_missing(self) -> list[int]:
-        """Joined columns whose missing cells are modeled."""
-        return [j for j in self._joined if self.schema.columns[j].has_missing]
+        return np.array(sorted(column_of[j] for block in joined for j in block), dtype=np.int64)
 
     def _left_out(self, encoded: Encoded) -> NDArray[np.bool_] | None:
-        """Cells whose values are left out (n, n_columns); None where there are none."""
-        if not self._joined_with_missing:
-            return encoded.left_out
-        left_out = np.zeros((len(encoded.features), self.schema.n_columns), dtype=bool)
-        if encoded.left_out is not None:
-            left_out |= encoded.left_out
-        for j in self._joined_with_missing:
-            left_out[:, j] |= encoded.features[:, self.schema.features_of(j)[1]] == 0
-        return left_out if left_out.any() else None
+        """Cells whose values are left out (n, n_columns); None where there are none.
+
+        Joined cells that are missing are too: that they are has a feature of its own.
+        """
+        left_out = encoded.left_out
+        for j in self._joined:
+            seen = self.schema.seen_of(int(j))
+            if seen is not None:
+                if left_out is None or left_out is encoded.left_out:
+                    shape = len(encoded.features), self.schema.n_columns
+                    left_out = np.zeros(shape, bool) if left_out is None else left_out.copy()
+                left_out[:, j] |= encoded.features[:, seen] == 0
+        return left_out if left_out is not None and left_out.any() else None
 
     def _marginal(
         self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
     ) -> NDArray[Any]:
         """`map_encoded` where some cells are left out."""
-        joined = np.array(self._joined, dtype=np.int64)
-        single = np.setdiff1d(np.flatnonzero(left_out.any(axis=0)), joined)
-        # That a joined cell is missing tells components apart, where it is modeled.
-        is_empty = np.asarray(left_out.all(axis=1) & (not self._joined_with_missing))
-        places = [np.flatnonzero(is_empty)]
-        parts = [self._of_weights(places[0].size, reduce)]
-        for pattern, rows in rows_by_pattern(left_out[:, joined], ~is_empty):
-            density, kept, own = self._without(tuple(joined[pattern]), tuple(single))
+        single = np.setdiff1d(np.flatnonzero(left_out.any(axis=0)), self._joined)
+        parts, places = [], []
+        for pattern, rows in rows_by_pattern(left_out[:, self._joined]):
+            density, kept, own = self._without(tuple(self._joined[pattern]), tuple(single))
             missing = left_out[rows][:, single]
             table = np.hstack([features[rows][:, kept], missing])
             for cells, numbers in zip(missing.T, own, strict=True):
@@ -191,16 +186,6 @@ class RowDensity:
             parts.append(density.map_rows(table, reduce))
             places.append(rows)
         return np.concatenate(parts)[np.argsort(np.concatenate(places))]
-
-    def _of_weights(self, n_rows: int, reduce: Reduction) -> NDArray[Any]:
-        """`reduce` for rows of which no cell is known."""
-        if reduce is log_sums:
-            return np.zeros(n_rows)
-        with np.errstate(divide="ignore"):
-            joint = np.repeat(np.log(self.parameters.weights)[:, None], n_rows, axis=1)
-        if self.n_groups is None:
-            return np.asarray(reduce(joint, np)).T
-        return np.asarray(self.density.of_groups(posteriors(joint).T, reduce))
 
     def _without(self, dropped: tuple[int, ...], single: tuple[int, ...]) -> _Marginal:
         """The density without joined columns `dropped`, with an indicator for each single column.
@@ -215,21 +200,27 @@ class RowDensity:
         kept = np.flatnonzero(~(np.isin(column_of, dropped) & values))  # ``seen`` stays
         own = [np.flatnonzero(column_of[kept] == column) for column in single]
         part = self.parameters.restricted(kept)
+        density, n = Density.of_mixture(part), len(single)
+        table, d = density.coefficients, density.shift.size
         constants = central_densities(part, [places.tolist() for places in own])
-        density = Density.of_mixture(part)
-        (r, n), d, table = constants.shape, density.shift.size, density.coefficients
-        density = Density(
-            np.hstack([table[:, :d], -constants, table[:, d : 2 * d], np.zeros((r, n)),
-                       table[:, 2 * d :]]),
-            np.append(density.shift, np.zeros(n)),
-            np.append(density.inverse, np.ones(n)),
-            np.arange(d + n),
-            Blocks(d + n, density.blocks.joined, density.blocks.laws),
-            self.n_groups,
-        )  # fmt: skip
+        none = np.zeros_like(constants)
+        parts = table[:, :d], -constants, table[:, d : 2 * d], none, table[:, 2 * d :]
+        marginal = (
+            replace(
+                density,
+                coefficients=np.hstack(parts),
+                shift=np.append(density.shift, np.zeros(n)),
+                inverse=np.append(density.inverse, np.ones(n)),
+                columns=np.arange(d + n),
+                blocks=Blocks(d + n, density.blocks.joined, density.blocks.laws),
+                n_groups=self.n_groups,
+            ),
+            kept,
+            own,
+        )
         if len(self._marginals) < _MOST_PATTERNS:
-            self._marginals[dropped, single] = density, kept, own
-        return density, kept, own
+            self._marginals[dropped, single] = marginal
+        return marginal
 
 
 def checked_labels(labels: Any, n_groups: int | None) -> Any:

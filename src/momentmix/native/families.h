@@ -9,7 +9,7 @@ enum { LEVELS, COUNT, NUMBER, SIZED_COUNT, N_FAMILIES };
 #define PSEUDO_ROWS 1.0
 #define LEAST_RATE 1e-6      /* see families/counts.py */
 #define FEWEST_OBSERVED 1e-6 /* see families/gaussian.py */
-#define LEAST_SIZE 1e-3      /* see families/negative_binomial.py, as what follows */
+#define LEAST_SIZE 1e-3      /* see families/dispersed_counts.py, as what follows */
 #define LEAST_EXCESS 1e-4
 #define SIZE_STEPS 40
 #define SIZE_CLOSE 1e-6

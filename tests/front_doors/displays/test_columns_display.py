@@ -15,8 +15,8 @@ from momentmix.errors import InputError
 @pytest.fixture(scope="module")
 def truth():
     blocks = [
-        mm.GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),
-        mm.GaussianBlock.of([2.0, 5.0], [0.5, 1.0], "income"),
+        mm.GaussianBlock([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),
+        mm.GaussianBlock([2.0, 5.0], [0.5, 1.0], "income"),
         mm.PoissonBlock([1.0, 6.0], names="visits"),
         mm.BernoulliBlock([0.75, 0.25], ("no", "yes"), names="member"),
         mm.CategoricalBlock(
@@ -144,7 +144,7 @@ def test_rounded_numbers_give_no_comb():
 
 def test_separation_compares_numbers_and_levels():
     """Half of the variance of a yes/no column and of a number lies between the components."""
-    number = mm.GaussianBlock.of([[-1.0], [1.0]], [[[1.0]], [[1.0]]])
+    number = mm.GaussianBlock([[-1.0], [1.0]], [[[1.0]], [[1.0]]])
     p = 0.5 + 0.5**1.5
     answer = mm.BernoulliBlock([p, 1 - p], (0, 1))
     same = mm.BernoulliBlock([0.5, 0.5], (0, 1))

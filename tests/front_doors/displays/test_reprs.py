@@ -51,8 +51,8 @@ def table():
     law = mm.Mixture.from_blocks(
         [0.6, 0.4],
         [
-            mm.GaussianBlock.of([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
-            mm.GaussianBlock.of([3.0, 4.5], [0.2, 0.3], "income"),
+            mm.GaussianBlock([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
+            mm.GaussianBlock([3.0, 4.5], [0.2, 0.3], "income"),
             mm.CategoricalBlock([[0.8, 0.2, 0.0], [0.1, 0.3, 0.6]], LEVELS, names="plan"),
             mm.BernoulliBlock([0.7, 0.2], (False, True), names="member"),
         ],
@@ -66,7 +66,7 @@ def result(table):
 
 
 def test_reprs_are_short_whatever_the_size(wide):
-    columns = [mm.GaussianBlock.of([0.0] * 30, [1.0] * 30, f"column {j}") for j in range(60)]
+    columns = [mm.GaussianBlock([0.0] * 30, [1.0] * 30, f"column {j}") for j in range(60)]
     levels = tuple(f"level {k}" for k in range(100))
     assert len(str(wide.profile())) > MOST  # so that the limit has something to do
     columns.append(mm.CategoricalBlock(np.full((30, 100), 1 / 100), levels, names="c"))

@@ -19,8 +19,8 @@ OPTION = "visits=poisson,member=bernoulli,plan=categorical"
 
 def truth():
     blocks = [
-        mm.GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),
-        mm.GaussianBlock.of([2.0, 5.0], [0.5, 1.0], "income"),
+        mm.GaussianBlock([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 0.9]),
+        mm.GaussianBlock([2.0, 5.0], [0.5, 1.0], "income"),
         mm.PoissonBlock([1.0, 6.0], names="visits"),
         mm.BernoulliBlock([0.75, 0.25], ("no", "yes"), names="member"),
         mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], PLANS, names="plan"),
@@ -91,7 +91,7 @@ def test_pairs_of_all_families(result, rows):
 
 
 def test_pairs_take_columns_of_levels_where_they_separate_best(rows):
-    same = mm.GaussianBlock.of([[0.0] * 6] * 2, [np.eye(6)] * 2)
+    same = mm.GaussianBlock([[0.0] * 6] * 2, [np.eye(6)] * 2)
     plan = mm.CategoricalBlock([[0.9, 0.1], [0.1, 0.9]], ("a", "b"))
     many = mm.CategoricalBlock(np.eye(2).repeat(5, axis=1) / 5, tuple("abcdefghij"))
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [same, plan, many])
@@ -102,7 +102,7 @@ def test_pairs_take_columns_of_levels_where_they_separate_best(rows):
 
 
 def test_a_component_that_never_sees_a_column():
-    age = mm.GaussianBlock.of([30.0, np.nan], [25.0, np.nan], "age", seen=[0.5, 0.0])
+    age = mm.GaussianBlock([30.0, np.nan], [25.0, np.nan], "age", seen=[0.5, 0.0])
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [age, mm.PoissonBlock([1.0, 4.0], names="n")])
     displays.MeansDisplay.from_estimator(mixture).figure_.canvas.draw()
     display = displays.PairsDisplay.from_estimator(mixture)
@@ -111,7 +111,7 @@ def test_a_component_that_never_sees_a_column():
 
 def test_joined_columns_with_missing_cells_are_shown():
     seen = [[0.5, 1.0], [0.25, 0.75]]
-    pair = mm.GaussianBlock.of(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
+    pair = mm.GaussianBlock(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
     count = mm.PoissonBlock([1.0, 4.0], names="c", seen=[0.125, 0.375])
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [pair, count])
     display = displays.MeansDisplay.from_estimator(mixture)

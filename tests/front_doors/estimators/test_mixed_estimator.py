@@ -55,7 +55,7 @@ def test_a_frame_of_all_families(fitted):
     shares = model.predict_proba(frame)
     assert shares.sum(axis=1) == pytest.approx(1.0)
     plans = next(block for block in model.mixture_.blocks if block.family == "categorical")
-    assert plans.probability("basic")[0] == pytest.approx(0.8, abs=0.05)
+    assert plans.by_level["basic"][0] == pytest.approx(0.8, abs=0.05)
     assert model.certificate_.verdict == "passed"
 
 

@@ -62,7 +62,7 @@ def test_a_summary_of_numbers_takes_families_at_the_fit(drawn):
     for family, message in (
         ({"a": "poisson"}, "counts must be integers"),
         ({"visits": "bernoulli"}, "0 and 1 only"),
-        ({"yes": "categorical"}, "holds no levels"),
+        ({"yes": "categorical"}, "no moments of categories"),
         ({"yes": "normal"}, "'gaussian'"),
         ({"nothing": "poisson"}, "no such column"),
     ):
@@ -122,7 +122,7 @@ def test_a_level_that_nobody_has(drawn):
     levels = {**KINDS, "plan": ["basic", "gold", "silver", "platinum"]}
     result = mm.fit(frame, 2, families=levels, random_state=0)
     plan = next(block for block in result.mixture.blocks if block.family == "categorical")
-    assert plan.probability("platinum") == pytest.approx(0.0, abs=1e-6)
+    assert plan.by_level["platinum"] == pytest.approx(0.0, abs=1e-6)
     assert np.isfinite(result.mixture.log_prob(frame)).all()
 
 

@@ -22,7 +22,7 @@ def truth():
     covariances[:, 0, 1] = covariances[:, 1, 0] = [1.8, -1.4]
     covariances *= np.outer(UNITS, UNITS)
     means = np.array([[0.0, 0.0, 0.0, 0.0], [4.0, 5.0, 3.0, 4.0]]) * UNITS
-    return mm.Mixture([0.6, 0.4], means, covariances, None, NAMES)
+    return mm.Mixture([0.6, 0.4], means, covariances, NAMES)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from momentmix.tables.opening import open_rows
 LAW = mm.Mixture.from_blocks(
     [0.6, 0.4],
     [
-        mm.GaussianBlock.of([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
+        mm.GaussianBlock([35.0, 55.0], [64.0, 100.0], "age", seen=[0.9, 0.6]),
         mm.PoissonBlock([1.0, 4.0], names="visits"),
         mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.2, 0.3, 0.5]], ("a", "b", "c"), names="plan"),
     ],

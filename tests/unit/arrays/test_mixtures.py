@@ -166,7 +166,7 @@ def test_answers_are_those_of_numpy():
     blocks = [
         PoissonBlock([1.0, 5.0]),
         BernoulliBlock([0.25, 0.5]),
-        GaussianBlock.of([0.0, 3.0], [1.0, 2.0], seen=[0.5, 0.75]),
+        GaussianBlock([0.0, 3.0], [1.0, 2.0], seen=[0.5, 0.75]),
     ]
     mixture = mm.Mixture.from_blocks([0.4, 0.6], blocks)
     rows = mixture.sample(50, random_state=0)[0]

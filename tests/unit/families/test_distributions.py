@@ -11,10 +11,10 @@ import pytest
 from scipy import stats
 
 from momentmix.families.counts import Poisson
+from momentmix.families.dispersed_counts import NegativeBinomial
 from momentmix.families.distribution import Distribution
 from momentmix.families.gaussian import Gaussian
 from momentmix.families.levels import Bernoulli, Categorical
-from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.mixture.prior import VariancePrior
 
 from .toys import Geometric, Trials
@@ -314,7 +314,7 @@ def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
     assert not law.at_zero(means, variances, np.full(3, 1e-9))[:, 0].any()  # no gap is at a bound
     if not law.n_values:
         return
-    last = np.array([law.positive(means, variances)[0].shape[1] - 1])
+    last = np.array([law.positive(means, variances).shape[1] - 1])
     turn = law.turns(means[0], variances[0], last)[0]
     assert turn.any()
     assert turn[means.shape[1] - 1] == pytest.approx(0.0, abs=1e-6)

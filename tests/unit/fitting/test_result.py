@@ -42,7 +42,7 @@ ENDS = ["low", "high"]
 @pytest.fixture(scope="module")
 def of_families():
     blocks = [
-        mm.GaussianBlock.of([38.0, 60.0], [60.0, 90.0], "age", seen=[0.95, 0.6]),
+        mm.GaussianBlock([38.0, 60.0], [60.0, 90.0], "age", seen=[0.95, 0.6]),
         mm.PoissonBlock([1.0, 6.0], names="visits"),
         mm.BernoulliBlock([0.2, 0.7], ("no", "yes"), names="smokes"),
         mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], ("a", "b", "c"), names="plan"),

@@ -5,7 +5,7 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock, CategoricalBlock
 
 NAMES = ("age", "smokes", "visits", "plan", "x", "y", "calls", "member")
@@ -18,13 +18,11 @@ def all_families(seed=0, r=3):
     factor = rng.standard_normal((r, 2, 3))
     seen = lambda: rng.uniform(0.3, 0.95, r)  # noqa: E731
     blocks = [
-        GaussianBlock.of(40 + 10 * rng.standard_normal(r), rng.uniform(1, 9, r), "age", seen()),
+        GaussianBlock(40 + 10 * rng.standard_normal(r), rng.uniform(1, 9, r), "age", seen()),
         BernoulliBlock(rng.uniform(0.1, 0.9, r), ("no", "yes"), names="smokes"),
         PoissonBlock(rng.uniform(0.5, 6, r), names="visits"),
         CategoricalBlock(rng.dirichlet([1, 1, 1], r), PLANS, names="plan", seen=seen()),
-        GaussianBlock.of(
-            3 * rng.standard_normal((r, 2)), factor @ factor.swapaxes(1, 2), ("x", "y")
-        ),
+        GaussianBlock(3 * rng.standard_normal((r, 2)), factor @ factor.swapaxes(1, 2), ("x", "y")),
         PoissonBlock(rng.uniform(0.5, 6, r), names="calls", seen=seen()),
         BernoulliBlock(rng.uniform(0.1, 0.9, r), (False, True), names="member", seen=seen()),
     ]
@@ -89,3 +87,13 @@ def with_gaps(rows, seed=1, share=0.3):
         column[rng.random(len(column)) < share] = None if is_text else np.nan
         found[name] = column
     return found
+
+
+def parameter_errors(truth, estimate):
+    """Relative norm-wise errors of weights, means and variances after matching."""
+    found = truth.align(estimate)
+    pairs = {name: [np.nan_to_num(getattr(m, name)) for m in (truth, found)]
+             for name in ("weights", "means", "variances")}  # fmt: skip
+    return {
+        name: float(np.linalg.norm(b - a) / np.linalg.norm(a)) for name, (a, b) in pairs.items()
+    }

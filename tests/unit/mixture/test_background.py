@@ -10,14 +10,20 @@ GROUPS = mm.Mixture(
     [0.3, 0.7], [[-4.0, 0.0, 1.0], [4.0, 1.0, 0.0]], [[[1, 0.5, 0], [0.5, 1, 0], [0, 0, 2]]] * 2,
     feature_names=["a", "b", "c"],
 )  # fmt: skip
-WIDE = mm.Mixture([0.5, 0.5], np.zeros((2, 3)), [400 * np.eye(3), 4e6 * np.eye(3)], [[0, 1]])
+WIDE = mm.Mixture.from_blocks(
+    [0.5, 0.5],
+    [
+        mm.GaussianBlock(np.zeros((2, 2)), [400 * np.eye(2), 4e6 * np.eye(2)]),
+        mm.GaussianBlock([0.0, 0.0], [400.0, 4e6]),
+    ],
+)
 PLAIN = GROUPS.with_background(WIDE, 0.02)
 
 
 def table_mixture():
-    age = mm.GaussianBlock.of([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
+    age = mm.GaussianBlock([30.0, 60.0], [25.0, 100.0], "age", seen=[0.5, 1.0])
     plan = mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], ("a", "b", "c"), names="plan")
-    wide_age = mm.GaussianBlock.of([45.0], [1e4], "age", seen=[0.75])
+    wide_age = mm.GaussianBlock([45.0], [1e4], "age", seen=[0.75])
     all_plans = mm.CategoricalBlock([[0.4, 0.2, 0.4]], ("a", "b", "c"), names="plan")
     groups = mm.Mixture.from_blocks([0.4, 0.6], [age, plan])
     return groups.with_background(mm.Mixture.from_blocks([1.0], [wide_age, all_plans]), 0.02)

@@ -14,7 +14,6 @@ from momentmix.mixture.matching import (
     clustering_accuracy,
     largest_factor_error,
     match_components,
-    parameter_errors,
 )
 from momentmix.mixture.mixture import mixture_of_parameters
 
@@ -29,7 +28,7 @@ def random_mixture(seed=0, r=3, d=6, groups=((0, 2, 5), (1, 4)), names=NAMES):
         factor = rng.standard_normal((r, len(group), len(group) + 2))
         covariances[np.ix_(range(r), group, group)] = factor @ factor.swapaxes(1, 2)
     weights = rng.dirichlet(np.full(r, 5.0))
-    return mm.Mixture(weights, 3 * rng.standard_normal((r, d)), covariances, None, names)
+    return mm.Mixture(weights, 3 * rng.standard_normal((r, d)), covariances, names)
 
 
 @pytest.fixture
@@ -75,10 +74,8 @@ def test_attributes_and_blocks(mixture):
     assert repr(many) == f"Mixture(20 components: {shares} and 12 more; 1 column)"
 
 
-def test_blocks_by_name_may_be_wider_than_the_zeros_show():
+def test_blocks_are_those_that_zeros_show():
     ones = np.array([np.eye(3)])
-    asked = mm.Mixture([1.0], [[0.0] * 3], ones, [["c", 0]], ["a", "b", "c"])
-    assert [block.columns for block in asked.blocks] == [(0, 2), (1,)]
     shown = mm.Mixture([1.0], [[0.0] * 3], ones)
     assert [block.columns for block in shown.blocks] == [(0,), (1,), (2,)]
     # 0 and 2 are connected by 1 alone.
@@ -121,12 +118,7 @@ ONE = ([1.0], [[0.0, 0.0]])
         ((*ONE, [[[1.0, 2.0], [2.0, 1.0]]]), "positive semidefinite.*component 0.*eigenvalue -1"),
         ((*ONE, [[[0.0, 1.0], [1.0, 1.0]]]), "positive semidefinite"),
         ((*ONE, [[[-1.0, 0.0], [0.0, 1.0]]]), "variances must be non-negative"),
-        (
-            (*ONE, [[[1.0, 0.5], [0.5, 1.0]]], [[0]], ["x", "y"]),
-            r"0 between.*component 0 has 0.5 between column 0 \('x'\) and column 1 \('y'\). Join",
-        ),
-        ((*ONE, [np.eye(2)], [[0, 2]]), "no column 2"),
-        ((*ONE, [np.eye(2)], None, ["x"]), "2 different strings"),
+        ((*ONE, [np.eye(2)], ["x"]), "2 different strings"),
     ],
 )
 def test_bad_parameters_are_refused(parts, message):
@@ -139,8 +131,6 @@ def test_three_columns_can_be_inconsistent_though_each_pair_is_not():
     table[0, range(3), range(3)] = 1.0
     with pytest.raises(InputError, match=r"column 0, column 1, column 2 are not.*eigenvalue -0.8"):
         mm.Mixture([1.0], [[0.0] * 3], table)
-    with pytest.raises(InputTypeError, match="blocks must be a list of lists"):
-        mm.Mixture([1.0], [[0.0] * 3], [np.eye(3)], "auto")
 
 
 # -- densities and draws ------------------------------------------------------------------------
@@ -250,7 +240,7 @@ def test_marginals_are_those_of_the_joint_law(mixture):
         (lambda m: m.condition({0: "x"}), "rows must be real numbers|cells by column"),
         (lambda m: m.condition([1.0, 2.0]), "values must be cells by column"),
         (lambda m: m.align("other"), "other must be a mixture; got str"),
-        (lambda m: m.align(random_mixture(r=2)), r"as many components.*\(3, 6\) and \(2, 6\)"),
+        (lambda m: m.align(random_mixture(r=2)), "got 3 components of 6 columns and 2 components"),
     ],
 )
 def test_bad_arguments_are_refused(mixture, use, message):
@@ -267,7 +257,7 @@ def test_components_of_two_mixtures_are_aligned(mixture):
     assert_same(mixture.align(turned), mixture, rtol=0)
     mixed = turned.select(list(reversed(NAMES)))
     assert_same(mixture.align(mixed), mixture, rtol=0)
-    with pytest.raises(InputError, match=r"the same columns; the names are 'a'.*and 'u'"):
+    with pytest.raises(InputError, match=r"names.*got 'a'.* and 'u'"):
         mixture.align(turned.with_feature_names(list("uvwxyz")))
 
 
@@ -279,13 +269,6 @@ def test_components_of_equal_means_are_matched_by_their_covariances():
     wide = mm.Mixture.diagonal([0.5, 0.5], np.zeros((2, 1)), [[1.0], [9.0]])
     narrow = mm.Mixture.diagonal([0.5, 0.5], np.zeros((2, 1)), [[8.0], [1.1]])
     assert match_components(wide, narrow).tolist() == [1, 0]
-    errors = parameter_errors(truth, turned)
-    assert errors["covariances"] == errors["variances"] == 0
-    without = mm.Mixture.diagonal([0.5, 0.5], turned.means, turned.variances)
-    assert parameter_errors(truth, without)["covariances"] == pytest.approx(
-        np.sqrt(2 * 0.81 / (2 + 2 * 0.81))
-    )
-    assert "covariances" not in parameter_errors(without, without)
 
 
 def test_factor_error_forgives_order_and_roots_of_unity_only():
@@ -304,9 +287,6 @@ def test_components_are_matched_by_their_means():
     order = np.array([2, 0, 3, 1])
     found = Mixture.diagonal(truth.weights[order], truth.means[order], 1.1 * truth.variances[order])
     assert order[match_components(truth, found)].tolist() == [0, 1, 2, 3]
-    errors = parameter_errors(truth, found)
-    assert errors["means"] == 0
-    assert errors["variances"] == pytest.approx(0.1)
 
 
 def test_accuracy_is_blind_to_names():

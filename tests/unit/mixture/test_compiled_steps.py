@@ -9,10 +9,10 @@ from tests.unit.fitting.block_laws import block_law
 from tests.unit.fitting.family_laws import mixed_law
 
 from momentmix.families.counts import Poisson
+from momentmix.families.dispersed_counts import NegativeBinomial
 from momentmix.families.distribution import Distribution
 from momentmix.families.gaussian import Gaussian
 from momentmix.families.levels import Bernoulli, Categorical
-from momentmix.families.negative_binomial import NegativeBinomial
 from momentmix.fitting.em import em
 from momentmix.mixture import density
 from momentmix.mixture.blocks import Blocks

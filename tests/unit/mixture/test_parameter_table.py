@@ -37,16 +37,14 @@ def test_levels_have_their_probabilities_by_name():
 
 def test_columns_without_levels():
     mixture = all_families()
-    with pytest.raises(
-        InputError, match=r"'visits' is poisson and has no levels; .*: 'smokes', 'plan', 'member'"
-    ):
+    with pytest.raises(InputError, match=r"\('visits'\) is poisson and has no levels"):
         mixture.level_probabilities("visits")
-    with pytest.raises(InputError, match="column 'x' is gaussian and has no levels"):
+    with pytest.raises(InputError, match=r"\('x'\) is gaussian and has no levels"):
         mixture.level_probabilities("x")
     with pytest.raises(InputError, match="no feature named 'plane'"):
         mixture.level_probabilities("plane")
     plain = mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]])
-    with pytest.raises(InputError, match=r"column 0 is gaussian and has no levels; .*: none"):
+    with pytest.raises(InputError, match="column 0 is gaussian and has no levels"):
         plain.level_probabilities(0)
 
 
@@ -96,7 +94,7 @@ def test_columns_without_names_have_numbers():
 
 def test_joined_columns_of_which_some_have_missing_cells():
     seen = [[0.5, 1.0, 0.75], [0.25, 1.0, 1e-9]]
-    block = mm.GaussianBlock.of(np.ones((2, 3)), [np.eye(3)] * 2, ("a", "b", "c"), seen)
+    block = mm.GaussianBlock(np.ones((2, 3)), [np.eye(3)] * 2, ("a", "b", "c"), seen)
     frame = mm.Mixture.from_blocks([0.5, 0.5], [block]).to_frame()
     assert read(frame, "a", "seen") == pytest.approx([0.5, 0.25])
     assert not len(read(frame, "b", "seen"))

@@ -75,7 +75,7 @@ def table():
     return mm.Mixture.from_blocks(
         [0.5, 0.5],
         [
-            mm.GaussianBlock.of([30.0, 50.0], [25.0, 25.0], "age", seen=[0.9, 0.4]),
+            mm.GaussianBlock([30.0, 50.0], [25.0, 25.0], "age", seen=[0.9, 0.4]),
             mm.CategoricalBlock([[0.7, 0.2, 0.1], [0.1, 0.2, 0.7]], ("a", "b", "c"), names="plan"),
             mm.BernoulliBlock([0.8, 0.1], (False, True), names="member"),
             mm.PoissonBlock([1.0, 9.0], names="visits"),
@@ -121,10 +121,10 @@ def is_true(sentence, values):
 WIDE = mm.Mixture.from_blocks(
     [0.3, 0.3, 0.2, 0.2],
     [
-        mm.GaussianBlock.of([1.0, 2.0, 3.0, 4.0], [0.2] * 4, "spend", transforms="log"),
-        mm.GaussianBlock.of([40.0, 41.0, 40.0, 60.0], [1.0, 400.0, 100.0, 9.0], "age"),
+        mm.GaussianBlock([1.0, 2.0, 3.0, 4.0], [0.2] * 4, "spend", transforms="log"),
+        mm.GaussianBlock([40.0, 41.0, 40.0, 60.0], [1.0, 400.0, 100.0, 9.0], "age"),
         mm.NegativeBinomialBlock([2.0, 9.0, 30.0, 4.0], [1.0, 5.0, 9.0, 1.0], names="calls"),
-        mm.GaussianBlock.of([0.0, 1.0, 2.0, 3.0], [0.5] * 4, "rate", seen=[1.0, 0.5, 0.9, 0.2]),
+        mm.GaussianBlock([0.0, 1.0, 2.0, 3.0], [0.5] * 4, "rate", seen=[1.0, 0.5, 0.9, 0.2]),
         mm.CategoricalBlock(
             [[0.6, 0.3, 0.1], [0.3, 0.3, 0.4], [0.0, 0.5, 0.5], [0.5, 0.5, 0.0]],
             ("north", "south", "east"), names="place",
@@ -197,14 +197,14 @@ def test_counts_weigh_what_is_seen():
     """Of age, components 0 and 1 have shares 0.9 and 0.4 of the cells that are seen."""
     mixture = mm.Mixture.from_blocks(
         [0.4, 0.3, 0.3],
-        [mm.GaussianBlock.of([10.0, 30.0, 60.0], [1.0, 1.0, 1.0], "age", seen=[1.0, 0.5, 1.0])],
+        [mm.GaussianBlock([10.0, 30.0, 60.0], [1.0, 1.0, 1.0], "age", seen=[1.0, 0.5, 1.0])],
     )
     trait = next(t for t in mixture.profile()[2].traits if t.what == "high")
     assert trait.others == pytest.approx((0.4 * 10 + 0.15 * 30) / 0.55)
 
 
 def test_columns_with_a_logarithm_are_told_in_units_of_the_data():
-    block = mm.GaussianBlock.of([np.log(20.0), np.log(90.0)], [0.1, 0.1], "spend", transforms="log")
+    block = mm.GaussianBlock([np.log(20.0), np.log(90.0)], [0.1, 0.1], "spend", transforms="log")
     assert mm.Mixture.from_blocks([0.5, 0.5], [block]).profile()[0].traits[0].text == (
         "spend low (20 against 90)"
     )
@@ -212,7 +212,7 @@ def test_columns_with_a_logarithm_are_told_in_units_of_the_data():
 
 def test_a_component_that_never_sees_a_column_says_so():
     nan = np.nan
-    block = mm.GaussianBlock.of([35.0, nan], [64.0, nan], "age", seen=[0.9, 0.0])
+    block = mm.GaussianBlock([35.0, nan], [64.0, nan], "age", seen=[0.9, 0.0])
     profile = mm.Mixture.from_blocks([0.6, 0.4], [block]).profile()
     assert [p.name for p in profile] == ["age known", "age missing"]
 

@@ -36,8 +36,8 @@ def mixed(rng, r=4):
     return of_blocks(
         rng.dirichlet(np.full(r, 5.0)),
         [
-            mm.GaussianBlock.of(rng.normal(size=r) * 3, rng.uniform(0.5, 2, r), "length"),
-            mm.GaussianBlock.of(rng.normal(size=r), np.ones(r), "width", seen=rng.uniform(size=r)),
+            mm.GaussianBlock(rng.normal(size=r) * 3, rng.uniform(0.5, 2, r), "length"),
+            mm.GaussianBlock(rng.normal(size=r), np.ones(r), "width", seen=rng.uniform(size=r)),
             mm.PoissonBlock(rng.uniform(1, 9, r), names="visits"),
             mm.CategoricalBlock(rng.dirichlet(np.ones(3), r), ("a", "b", "c"), names="kind"),
         ],
@@ -99,7 +99,7 @@ def test_equal_means_have_no_valley():
 def test_a_column_that_tells_nothing_changes_nothing(weight, distance):
     """Log-odds of two Gaussians of one variance lie as the rows do: the two rules agree."""
     weights = [weight, 1 - weight]
-    block = mm.GaussianBlock.of([0.0, distance], [1.0, 1.0], "length")
+    block = mm.GaussianBlock([0.0, distance], [1.0, 1.0], "length")
     found = separation_of(of_blocks(weights, [block, UNKNOWN]))[0, 1]
     expected = separation_of(on_a_line(weights, [0, distance], [1, 1]))[0, 1]
     assert found == pytest.approx(expected, abs=0.04)  # errors of 6,000 draws: 0.015
@@ -114,8 +114,8 @@ def test_a_column_that_tells_nothing_changes_nothing(weight, distance):
         yes_no(0.8, 0.2, 1),  # two values only: 1.5 deviations apart
         yes_no(0.6, 0.4, 6),
         [mm.PoissonBlock([5.0, 6.0], names=f"visits {j}") for j in range(3)],
-        [mm.GaussianBlock.of([0.0, 1.0], [1.0, 1.0], "length", seen=[0.7, 0.6])],
-        [mm.GaussianBlock.of([0.0, 0.0], [1.0, 4.0], "length"), UNKNOWN],
+        [mm.GaussianBlock([0.0, 1.0], [1.0, 1.0], "length", seen=[0.7, 0.6])],
+        [mm.GaussianBlock([0.0, 0.0], [1.0, 4.0], "length"), UNKNOWN],
     ],
 )
 def test_draws_and_single_values_make_no_valleys(blocks):

@@ -1,12 +1,13 @@
 import numpy as np
 import pytest
 from fitting_helpers import ExactMoments
+from unit.mixture.table_truths import parameter_errors
 
 import momentmix as mm
 from momentmix import Mixture, largest_rank, paper
 from momentmix.errors import FitWarning
 from momentmix.index_sets import sets_without
-from momentmix.mixture.matching import clustering_accuracy, parameter_errors
+from momentmix.mixture.matching import clustering_accuracy
 from momentmix.paper.experiments import law_of_section_6
 from momentmix.paper.gaussian_mixture import learn_mixture, weight_order
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution, Value
 from momentmix.families.family import LEAST_PROBABILITY
-from momentmix.families.gaussian_block import rows_by_pattern
+from momentmix.families.gaussian import rows_by_pattern
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.parameters import Parameters
@@ -76,8 +76,9 @@ def patterns(features: Float, blocks: Blocks) -> list[Pattern]:
         j, k = np.triu_indices(block.size, 1)
         products, last = d + table[j, k], [blocks.n_statistics - 1]
         places = np.concatenate([block, d + block, products, last]).astype(np.int64)
-        for missing, rows in rows_by_pattern(left_out, np.asarray(left_out.any(axis=1))):
-            seen = np.asarray(~missing)
+        incomplete = np.flatnonzero(left_out.any(axis=1))
+        for missing, members in rows_by_pattern(left_out[incomplete]):
+            rows, seen = incomplete[members], np.asarray(~missing)
             is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
             order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(missing)])
             tables = table[np.ix_(order, order)], table

@@ -263,13 +263,12 @@ def _kept_places(blocks: Blocks) -> NDArray[np.int64]:
 
 def _law_scores(parameters: Parameters) -> list[Float]:
     """Scores of each law by means and logarithms of variances, (r, 2k, …) each."""
-    p, tables = parameters, []
-    for law in p.blocks.laws:
-        own = list(law.features)
-        table = law.scores(*p.of_law(law))
-        table[:, len(own) :] *= p.variances[:, own, None]
-        tables.append(table)
-    return tables
+    p, tables = parameters, dict[int, Float]()
+    for law, own, _ in p.blocks.stacks:
+        table = law.scores(p.means[:, own], p.variances[:, own])
+        table[..., own.shape[1] :, :] *= p.variances[:, own, None]
+        tables |= {int(features[0]): table[:, i] for i, features in enumerate(own)}
+    return [tables[law.features[0]] for law in p.blocks.laws]
 
 
 def mean_score(statistics: Float, parameters: Parameters) -> Float:
@@ -339,16 +338,18 @@ def add_prior(
             own = places[c, table[first, second]]
             score[own] += slope[c, features] @ slopes
             information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
-    for law, means, variances, numbers in laws_with_places(p):
-        at = means, variances
+    d, all_places = p.means.shape[1], component_places(p)
+    for law, own, _ in p.blocks.stacks:
+        at = means, variances = p.means[:, own], p.variances[:, own]
         if more_rows:
-            more = more_rows / np.maximum(n_rows * p.weights[:, None], more_rows)
-            at = law.with_positive(law.positive(*at)[0] + more, *at)
+            more = more_rows / np.maximum(n_rows * p.weights, more_rows)
+            at = law.with_positive(law.positive(*at) + more[:, None, None], *at)
         slope, curvature = law.prior_slopes(*at, prior)
-        units = np.hstack([np.ones_like(means), variances]) / n_rows**0.5  # of (μ, log v)
-        for c, own in enumerate(numbers):
-            score[own] += slope[c] * units[c] / n_rows**0.5
-            information[np.ix_(own, own)] += curvature[c] * np.outer(units[c], units[c])
+        units = np.concatenate([np.ones_like(means), variances], axis=-1)  # of (μ, log v)
+        own = all_places[:, np.concatenate([1 + own, 1 + d + own], axis=-1)]  # (r, n, 2k)
+        score[own] += slope * units / n_rows
+        outer = units[..., :, None] * units[..., None, :]
+        information[own[..., :, None], own[..., None, :]] += curvature * outer / n_rows
 
 
 def laws_with_places(parameters: Parameters) -> Iterator[tuple[Distribution, Float, Float, Int]]:
@@ -416,10 +417,9 @@ def scoring_step(
 def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
     """The parameters `moved`, where probabilities and rates fall by a factor of `FALL` at most."""
     means, variances = moved.means.copy(), moved.variances.copy()
-    for law in p.blocks.laws:
-        own = list(law.features)
-        least = FALL * law.positive(*p.of_law(law))[0]
-        values = law.positive(means[:, own], variances[:, own])[0]
+    for law, own, _ in p.blocks.stacks:
+        least = FALL * law.positive(p.means[:, own], p.variances[:, own])
+        values = law.positive(means[:, own], variances[:, own])
         if (values < least).any():
             raised = np.maximum(values, least)
             found = law.with_positive(raised, means[:, own], variances[:, own])

@@ -28,12 +28,12 @@ from momentmix.families.column import Column
 from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import joint_of
 from momentmix.mixture.blocks import spread_of
+from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import m_step, values_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
-from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.tables.schema import Schema
 
 LEAST_WEIGHT = 1e-6

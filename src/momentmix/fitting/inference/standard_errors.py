@@ -209,16 +209,16 @@ def _of_joined(
     shift = float(moments.shift[value]) + column.center
     by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
     by_mean[:, 0], by_variance[:, 2] = unit, unit**2
-    p, slopes = law.positive(*parameters.of_law(law))
-    by_seen[:, [1, 3]] = slopes[:, 1]
-    counts = moments.n_effective * parameters.weights
-    zero = law.at_zero(*parameters.of_law(law), counts)
+    seen = law.quantities(
+        *parameters.of_law(law), moments.n_effective * parameters.weights
+    ).observed
+    if seen is not None:
+        by_seen[:, [1, 3]] = seen.slopes
+        seen = seen._replace(slopes=by_seen)
     return Quantities(
-        Quantity(shift + unit * parameters.means[:, value], by_mean, "plain"),
-        Quantity(unit**2 * parameters.variances[:, value], by_variance, "log"),
-        Quantity(p[:, 1], by_seen, "logit", counts, zero[:, 1], zero[:, 0])
-        if column.models_gaps
-        else None,
+        Quantity(shift + unit * parameters.means[:, value], "plain", slopes=by_mean),
+        Quantity(unit**2 * parameters.variances[:, value], "log", slopes=by_variance),
+        seen,
     )
 
 

@@ -197,7 +197,7 @@ def settle_bounded(
     laws = zip(laws_with_places(parameters), two_valued, strict=True)
     for (law, means, variances, places), has_two in laws:
         units = np.hstack([np.ones_like(means), variances])[:, None]
-        values, slopes = law.positive(means, variances)
+        values, slopes = (x(means, variances) for x in (law.positive, law.positive_slopes))
         fixed, errors = law.at_zero(means, variances, counts), np.ones_like(values)
         for c in np.flatnonzero(fixed.any(axis=1)):
             numbers, own = np.flatnonzero(fixed[c]), np.ix_(places[c], places[c])

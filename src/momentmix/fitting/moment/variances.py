@@ -143,7 +143,7 @@ def resolvable(parameters: Parameters, errors: Uncertainty, structure: Structure
     for law in p.blocks.laws:
         own = list(law.features)
         pair = tuple(x[..., own].reshape(-1, len(own)) for x in (p.means, p.variances))
-        values, slopes = law.positive(*pair)
+        values, slopes = law.positive(*pair), law.positive_slopes(*pair)
         factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
         parts = (slopes[start : start + r] for start in range(0, len(slopes), r))
         variances = np.concatenate([((part @ factor) ** 2).sum(axis=2) for part in parts])

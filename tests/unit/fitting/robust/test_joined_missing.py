@@ -30,7 +30,7 @@ def truth():
         covariances = correlation * deviations[:, :, None] * deviations[:, None, :]
         seen = rng.uniform(0.6, 0.9, (3, 3))
         means = 1.5 * rng.standard_normal((3, 3)) + 20.0
-        return mm.GaussianBlock.of(means, covariances, names, seen=seen)
+        return mm.GaussianBlock(means, covariances, names, seen=seen)
 
     return mm.Mixture.from_blocks([0.5, 0.3, 0.2], [block(tuple("abc")), block(tuple("def"))])
 

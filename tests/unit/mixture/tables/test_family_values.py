@@ -10,7 +10,7 @@ import momentmix as mm
 from momentmix import Mixture
 from momentmix.errors import InputError
 from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock, CategoricalBlock
 from momentmix.mixture.mixture import mixture_of_parameters
 
@@ -47,7 +47,7 @@ def test_columns_in_their_own_units(mixture):
     assert mixture.n_columns == mixture.n_features == 8
     blocks = {block.names[0]: block for block in mixture.blocks}
     np.testing.assert_array_equal(mixture.means[:, 0], blocks["age"].means[:, 0])
-    np.testing.assert_array_equal(mixture.means[:, 1], blocks["smokes"].probability("yes"))
+    np.testing.assert_array_equal(mixture.means[:, 1], blocks["smokes"].by_level["yes"])
     np.testing.assert_array_equal(mixture.means[:, 2], blocks["visits"].rates)
     assert np.isnan(mixture.means[:, 3]).all()
     p = blocks["smokes"].probabilities
@@ -76,11 +76,11 @@ def test_features_and_blocks_are_the_same_mixture(mixture):
 
 
 def test_numbers_without_missing_cells_have_no_schema():
-    block = GaussianBlock.of([[0.0, 1.0]], [[[1.0, 0.5], [0.5, 1.0]]], ("a", "b"))
+    block = GaussianBlock([[0.0, 1.0]], [[[1.0, 0.5], [0.5, 1.0]]], ("a", "b"))
     joined = mm.Mixture.from_blocks([1.0], [block])
     assert joined.schema is None
     assert joined.feature_names == ("a", "b")
-    single = mm.Mixture.from_blocks([1.0], [GaussianBlock.of([1.0], [4.0])])
+    single = mm.Mixture.from_blocks([1.0], [GaussianBlock([1.0], [4.0])])
     assert single.variances.tolist() == [[4.0]]
 
 
@@ -106,7 +106,7 @@ def test_frames_in_any_order_arrays_and_lists_agree(mixture, rows):
 
 def test_far_values_are_left_out_exactly():
     """A missing cell is where no density is: 0 is a billion deviations from all components."""
-    blocks = [GaussianBlock.of([1e9, 1e9 + 3], [1.0, 2.0]), PoissonBlock([1.0, 5.0])]
+    blocks = [GaussianBlock([1e9, 1e9 + 3], [1.0, 2.0]), PoissonBlock([1.0, 5.0])]
     mixture = mm.Mixture.from_blocks([0.25, 0.75], blocks)
     found = mixture.log_prob([[np.nan, 3.0], [1e9 + 1, 2.0], [1e9 + 2, np.nan]])
     expected = np.log(joint_densities(mixture, [[None, 3], [1e9 + 1, 2], [1e9 + 2, None]]).sum(1))
@@ -117,7 +117,7 @@ def test_counts_have_sum_1_and_numbers_the_integral_1():
     counts = mm.Mixture.from_blocks([0.4, 0.6], [PoissonBlock([1.5, 4.0], seen=[0.5, 0.9])])
     rows = np.append(np.arange(60.0), np.nan)[:, None]
     assert np.exp(counts.log_prob(rows)).sum() == pytest.approx(1, abs=1e-9)
-    block = GaussianBlock.of([10.0, 20.0], [1.0, 4.0], seen=[0.5, 0.9])
+    block = GaussianBlock([10.0, 20.0], [1.0, 4.0], seen=[0.5, 0.9])
     numbers = mm.Mixture.from_blocks([0.4, 0.6], [block])
     grid = np.linspace(0, 40, 4001)
     integral = np.exp(numbers.log_prob(grid[:, None])).sum() * 0.01
@@ -148,7 +148,7 @@ def test_rows_outside_a_family(mixture, rows):
 
 def test_a_component_that_never_sees_a_column():
     blocks = [
-        GaussianBlock.of([1.0, 5.0, 9.0], [1.0, 4.0, 1.0], seen=[0.5, 0.0, 1.0]),
+        GaussianBlock([1.0, 5.0, 9.0], [1.0, 4.0, 1.0], seen=[0.5, 0.0, 1.0]),
         PoissonBlock([2.0, np.nan, 4.0], seen=[0.5, 0.0, 0.5]),
         CategoricalBlock(
             [[0.5, 0.5], [np.nan, np.nan], [0.0, 1.0]], (0, 1), seen=[0.75, 0.0, 0.25]
@@ -185,7 +185,7 @@ def test_draws_have_the_law_of_the_mixture(mixture):
                 q = 1.0 if block.seen is None else block.seen[i]
                 assert abs((~gap).mean() - q) <= 5 * np.sqrt(q * (1 - q) / n)
                 if block.family == "categorical":
-                    p, seen = block.probability("gold")[i], cells[~gap] == "gold"
+                    p, seen = block.by_level["gold"][i], cells[~gap] == "gold"
                     assert abs(seen.mean() - p) < 5 * np.sqrt(p * (1 - p) / seen.size)
                     continue
                 values = cells[~gap]
@@ -222,8 +222,9 @@ def test_draws_without_names_are_an_array():
         (lambda: CategoricalBlock([[0.5, 0.5]], (0, 1, 2)), "a column for each of the 3 levels"),
         (lambda: PoissonBlock([-1.0]), "rates of counts must be from 0 to 2"),
         (lambda: PoissonBlock([[1.0]]), "rates must have 1 dimension"),
-        (lambda: GaussianBlock.of([0.0], [[1.0]]), "shapes \\(r, k\\) and \\(r, k, k\\)"),
-        (lambda: GaussianBlock.of([0.0, np.nan], [1.0, 1.0]), "means must be finite"),
+        (lambda: GaussianBlock([0.0], [[1.0]]), "shapes \\(r, k\\) and \\(r, k, k\\)"),
+        (lambda: GaussianBlock([0.0, np.nan], [1.0, 1.0]), "means must be finite"),
+        (lambda: GaussianBlock([0.0], [-1.0], seen=[0.5]), "variances must be non-negative"),
     ],
 )
 def test_bad_blocks(make, message):
@@ -244,7 +245,6 @@ def test_bad_blocks(make, message):
         ([1.0], [PoissonBlock([1.0], columns=(1,)), PoissonBlock([2.0])], "columns of blocks"),
         ([1.0], [PoissonBlock([1.0], names="a"), PoissonBlock([2.0])], "names of their columns"),
         ([1.0], [PoissonBlock([1.0], names="a")] * 2, "must differ from each other"),
-        ([1.0], [GaussianBlock.of([0.0], [-1.0], seen=[0.5])], "variances must be non-negative"),
     ],
 )
 def test_bad_mixtures(weights, blocks, message):
@@ -254,7 +254,7 @@ def test_bad_mixtures(weights, blocks, message):
 
 def test_blocks_with_numbers_of_their_columns():
     blocks = [
-        GaussianBlock((2, 0), None, np.array([[5.0, 1.0]]), np.array([[[4.0, 1.0], [1.0, 2.0]]])),
+        GaussianBlock([[5.0, 1.0]], [[[4.0, 1.0], [1.0, 2.0]]], columns=(2, 0)),
         PoissonBlock([3.0], columns=(1,)),
     ]
     mixture = mm.Mixture.from_blocks([1.0], blocks)
@@ -275,7 +275,7 @@ SMOKES = np.array([0.3, 0.7])
 
 
 def joined(means=MEANS, covariances=COVARIANCES, seen=SEEN):
-    block = GaussianBlock.of(means, covariances, ("a", "b", "c"), seen=seen)
+    block = GaussianBlock(means, covariances, ("a", "b", "c"), seen=seen)
     return Mixture.from_blocks(
         WEIGHTS, [block, BernoulliBlock(SMOKES, ("no", "yes"), names="smokes")]
     )

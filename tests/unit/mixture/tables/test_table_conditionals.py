@@ -14,10 +14,10 @@ from unit.mixture.table_truths import (
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock
 from momentmix.mixture.density import log_sums
-from momentmix.mixture.matching import match_components, parameter_errors
+from momentmix.mixture.matching import match_components
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +96,9 @@ def test_other_names(mixture):
 
 def test_singular_columns_have_no_density():
     blocks = [
-        GaussianBlock.of([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
+        GaussianBlock([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
         PoissonBlock([1.0, 2.0, 3.0]),
-        GaussianBlock.of(np.zeros((3, 2)), [[[1.0, 1.0], [1.0, 1.0]]] * 3),
+        GaussianBlock(np.zeros((3, 2)), [[[1.0, 1.0], [1.0, 1.0]]] * 3),
     ]
     mixture = mm.Mixture.from_blocks([0.25, 0.25, 0.5], blocks)
     assert not mixture.has_density
@@ -115,13 +115,12 @@ def test_components_are_matched_by_features(mixture):
     aligned = mixture.align(shuffled)
     np.testing.assert_array_equal(aligned.weights, mixture.weights)
     np.testing.assert_array_equal(aligned.means, mixture.means)
-    assert max(parameter_errors(mixture, other).values()) < 1e-12
     fewer = mm.Mixture.from_blocks(
         mixture.weights, [b if b.names != ("member",) else BernoulliBlock(
             b.probabilities, ("off", "on"), names="member", seen=b.seen, columns=(7,)
         ) for b in mixture.blocks]
     )  # fmt: skip
-    with pytest.raises(InputError, match="column 7 \\('member'\\) is bernoulli"):
+    with pytest.raises(InputError, match=r"'member' 'bernoulli' .* and 'member' 'bernoulli' 'off'"):
         mixture.align(fewer)
 
 
@@ -129,10 +128,10 @@ def test_matching_where_one_has_no_missing_cells():
     """Centers, and whether cells may be missing, are no part of what is compared."""
     one = mm.Mixture.from_blocks(
         [0.5, 0.5],
-        [GaussianBlock.of([0.0, 9.0], [1.0, 1.0], seen=[0.9, 0.8]), PoissonBlock([1, 5])],
+        [GaussianBlock([0.0, 9.0], [1.0, 1.0], seen=[0.9, 0.8]), PoissonBlock([1, 5])],
     )
     two = mm.Mixture.from_blocks(
-        [0.5, 0.5], [GaussianBlock.of([9.0, 0.0], [1, 1]), PoissonBlock([5, 1])]
+        [0.5, 0.5], [GaussianBlock([9.0, 0.0], [1, 1]), PoissonBlock([5, 1])]
     )
     np.testing.assert_array_equal(one.align(two).means, one.means)
     np.testing.assert_array_equal(two.align(one).means, two.means)

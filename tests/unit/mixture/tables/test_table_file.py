@@ -8,7 +8,7 @@ from unit.mixture.table_truths import NAMES, all_families, with_gaps
 
 import momentmix as mm
 from momentmix.errors import ModelFileError
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.families.levels import BernoulliBlock
 
 
@@ -19,7 +19,7 @@ def mixture():
 
 def never_seen():
     blocks = [
-        GaussianBlock.of([1.0, np.nan], [1.0, np.nan], "a", seen=[0.5, 0.0]),
+        GaussianBlock([1.0, np.nan], [1.0, np.nan], "a", seen=[0.5, 0.0]),
         BernoulliBlock([0.25, 0.5], names="b"),
     ]
     return mm.Mixture.from_blocks([0.25, 0.75], blocks)
@@ -114,6 +114,8 @@ BAD = [
     (at(*COLUMN, 2, "has_missing"), True, "seen as the schema has missing cells"),
     (at(*BLOCK), [], "must have at least one block"),
     (at(*BLOCK, 4, "columns"), [5, 4], "in ascending order"),
+    (at(*BLOCK, 4, "columns"), [4, 9], "not all gaussian in the schema"),
+    (at(*BLOCK, 4, "columns"), [-1, 5], "blocks.columns is -1, out of range"),
     (at(*BLOCK, 0, "family"), "normal", "whose family is one of 'gaussian'"),
     (at(*BLOCK, 2, "family"), "gaussian", "lacks covariances, means"),
     (at(*BLOCK, 1, "probabilities"), [0.5, 0.5], "blocks must have 3 components"),

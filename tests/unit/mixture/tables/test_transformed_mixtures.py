@@ -13,7 +13,7 @@ MEANS, DEVIATIONS, SEEN = np.array([0.5, 2.0]), np.array([0.4, 0.6]), np.array([
 
 def one_column(transform, seen=None):
     return mm.Mixture.from_blocks(
-        [0.3, 0.7], [mm.GaussianBlock.of(MEANS, DEVIATIONS**2, "y", seen, transforms=transform)]
+        [0.3, 0.7], [mm.GaussianBlock(MEANS, DEVIATIONS**2, "y", seen, transforms=transform)]
     )
 
 
@@ -25,12 +25,12 @@ def joined_columns(seen=None):
             [[0.3, 0, 0], [0, 1.0, 0], [0.2, 0.3, 0.5]],
         ]
     )
-    block = mm.GaussianBlock.of(
+    block = mm.GaussianBlock(
         [[1.0, -3.0, 2.0], [3.0, 5.0, 4.0]], root @ root.swapaxes(1, 2), ["a", "b", "c"], seen,
         transforms=["log", "", "log1p"],
     )  # fmt: skip
     return mm.Mixture.from_blocks(
-        [0.4, 0.6], [block, mm.GaussianBlock.of([0.0, 1.0], [1.0, 2.0], "d")]
+        [0.4, 0.6], [block, mm.GaussianBlock([0.0, 1.0], [1.0, 2.0], "d")]
     )
 
 
@@ -65,7 +65,7 @@ def test_missing_cells_have_no_jacobian():
     wanted[1] = (1 - SEEN) @ mixture.weights
     np.testing.assert_allclose(np.exp(mixture.log_prob({"y": values})), wanted, rtol=1e-9)
     unexpected = one_column("log").log_prob({"y": values})  # marginalized: nothing is left
-    assert unexpected[1] == 0.0
+    assert abs(unexpected[1]) < 1e-14
 
 
 @pytest.mark.parametrize("gap", [(), (0,), (1,), (2,), (0, 2), (3,)])
@@ -121,7 +121,7 @@ def test_parts_keep_their_transforms():
 def test_only_alike_columns_are_aligned():
     log, other = one_column("log"), one_column("log1p")
     assert log.align(one_column("log")).means.tolist() == log.means.tolist()
-    with pytest.raises(mm.InputError, match=r"transforms; column 0 \('y'\) is log \[\] and log1p"):
+    with pytest.raises(mm.InputError, match="transforms; got 'y' 'log' and 'y' 'log1p'"):
         log.align(other)
 
 
@@ -142,7 +142,7 @@ def test_files_hold_transforms(tmp_path, make):
 
 def test_transforms_of_blocks_are_checked():
     with pytest.raises(mm.InputError, match="transforms of a block of 2 columns must be as many"):
-        mm.GaussianBlock.of([[1.0, 2.0]], [np.eye(2)], transforms="log")
+        mm.GaussianBlock([[1.0, 2.0]], [np.eye(2)], transforms="log")
     with pytest.raises(mm.InputError, match="a transform must be 'log' or 'log1p'"):
-        mm.GaussianBlock.of([1.0], [1.0], transforms="sqrt")
-    assert mm.GaussianBlock.of([[1.0, 2.0]], [np.eye(2)], transforms=["", ""]).transforms == ()
+        mm.GaussianBlock([1.0], [1.0], transforms="sqrt")
+    assert mm.GaussianBlock([[1.0, 2.0]], [np.eye(2)], transforms=["", ""]).transforms == ()

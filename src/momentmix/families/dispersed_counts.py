@@ -38,6 +38,9 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    clipped,
+    derivatives,
+    log1p,
 )
 from momentmix.wording import short_repr
 
@@ -50,6 +53,7 @@ _NODES = 3.0  # for each unit of log y: the interpolated means then have errors 
 _TABLE = 4096  # counts whose statistics are held in memory
 _SPACING = 0.25  # of logarithms of sizes; Newton's steps from the best one square such a distance
 _STEPS = 3
+_CLOSE = 1e-4  # of logarithms of sizes, for a second derivative
 
 
 class NegativeBinomial(CountFamily):
@@ -102,8 +106,8 @@ class NegativeBinomial(CountFamily):
     def _rates_and_sizes(self, mean: Float, variance: Float) -> tuple[Float, Float]:
         """λ and s of means and variances (…, 1), of shape (…)."""
         rates = self.rates(mean)
-        excess = np.maximum(variance[..., 0] / rates - 1.0, LEAST_EXCESS)
-        return rates, np.clip(rates / excess, LEAST_SIZE, rates / LEAST_EXCESS)
+        excess = clipped(variance[..., 0] / rates - 1.0, LEAST_EXCESS)
+        return rates, clipped(rates / excess, LEAST_SIZE, rates.real / LEAST_EXCESS)
 
     def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
         rates, sizes = self._rates_and_sizes(mean, variance)
@@ -111,7 +115,7 @@ class NegativeBinomial(CountFamily):
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
         rates, sizes = self._rates_and_sizes(mean, variance)
-        ratio = np.log1p(rates / sizes)
+        ratio = log1p(rates / sizes)
         first = np.stack([np.log(rates) - ratio, np.zeros_like(rates)], axis=-1)
         own = _sums_of_logs(sizes, self.top)
         return np.concatenate([first, own, (-sizes * ratio)[..., None]], axis=-1)
@@ -134,43 +138,24 @@ class NegativeBinomial(CountFamily):
         sizes = _best_sizes(n[..., 0], rates, own, self.top)
         return rates[..., None], (rates * (1.0 + rates / sizes))[..., None]
 
-    def scores(self, mean: Float, variance: Float) -> Float:
-        rates, s = self._rates_and_sizes(mean, variance)
-        by_rate, by_size = np.zeros((2, *rates.shape, self.n_statistics + 3))
-        by_rate[..., 0], by_rate[..., -1] = s / (rates * (s + rates)), -s / (s + rates)
-        excess = rates / s
-        by_size[..., 0] = rates / (s * (s + rates))
-        by_size[..., 2:-1] = _slopes_of_logs(s, self.top)[0] / s[..., None]
-        by_size[..., -1] = excess / (1 + excess) - np.log1p(excess)
-        turn = (s / rates) ** 2  # −∂s/∂V
-        by_rate += (2 * s / rates + turn)[..., None] * by_size
-        return np.stack([by_rate, -turn[..., None] * by_size], axis=-2)
-
-    def prior_slopes(
+    def prior_curvature(
         self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        """The curvature is that of the mean and the variance of one row."""
+    ) -> Float:
+        """That of the mean and the variance of one row."""
         rates, sizes = self._rates_and_sizes(mean, variance)
-        slope = PSEUDO_ROWS * (self.scores(mean, variance) @ overall.all_statistics)
         excess = rates / sizes
         second = rates * (1 + excess)
         third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
         noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
-        known = np.linalg.inv(noise.reshape(-1, 2, 2).astype(np.float64))
-        return slope, np.asarray(PSEUDO_ROWS * known)
+        return np.asarray(PSEUDO_ROWS * np.linalg.inv(noise.reshape(*rates.shape, 2, 2)))
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> tuple[Float, Float]:
+    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
         """No bound of θ: cumulants are polynomials in it."""
         rates = self.rates(mean)
-        ratio = variance[:, 0] / rates  # 1 + θ
-        found, slopes = np.empty((highest, len(mean))), np.empty((highest, 2, len(mean)))
-        for n, (q, by_excess) in enumerate(_cumulants(highest)):
-            value, slope = q(ratio - 1.0), by_excess(ratio - 1.0)
-            found[n] = rates * value
-            slopes[n] = value - ratio * slope, slope
-        return found, slopes
+        excess = variance[:, 0] / rates - 1.0
+        return rates * np.stack([q(excess) for q in _cumulants(highest)])
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         rates, sizes = self._rates_and_sizes(mean, variance)
@@ -179,17 +164,13 @@ class NegativeBinomial(CountFamily):
 
     # -- numbers with bounds ----------------------------------------------------------------------
 
-    def positive(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+    def positive(self, mean: Float, variance: Float) -> Float:
         """The rate, and the variance less the rate."""
         rates = self.rates(mean)
-        slopes = np.array([[1.0, 0.0], [-1.0, 1.0]])
-        return (
-            np.stack([rates, variance[:, 0] - rates], axis=1),
-            np.broadcast_to(slopes, (len(mean), 2, 2)),
-        )
+        return np.stack([rates, variance[..., 0] - rates], axis=-1)
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return self.completed(values[:, :1], values.sum(axis=1, keepdims=True))
+        return self.completed(values[..., :1], values.sum(axis=-1, keepdims=True))
 
     def prior_positive(self, overall: Overall) -> Float:
         return np.array([PSEUDO_ROWS * overall.mean[0], 0.0])
@@ -202,7 +183,7 @@ class NegativeBinomial(CountFamily):
         The row of the prior is like all rows together.
         """
         zero = super().at_zero(mean, variance, counts, overall)
-        rates, excess = self.positive(mean, variance)[0].T
+        rates, excess = self.positive(mean, variance).T
         added = overall.variance[0] - overall.mean[0] + (overall.mean[0] - rates) ** 2
         own = (counts + PSEUDO_ROWS) * excess - PSEUDO_ROWS * np.maximum(added, 0.0)
         zero[:, 1] = (own <= 0) | (excess <= 2 * LEAST_EXCESS * rates)
@@ -219,22 +200,19 @@ class NegativeBinomial(CountFamily):
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean, variance, and dispersion: (variance − mean) / mean²."""
-        (rates, excess), slopes = (x.swapaxes(0, 1) for x in self.positive(mean, variance))
-        at_zero, is_poisson = zero.T
-        rate = Quantity(rates, slopes[0], "log", counts, at_zero, least=0.0)
-        spread = Quantity(rates + excess, slopes.sum(axis=0), "log", counts, at_zero)
-        by_excess, by_rate = 1 / rates**2, -2 * excess / rates**3
-        slope = by_excess[:, None] * slopes[1] + by_rate[:, None] * slopes[0]
-        dispersion = Quantity(excess * by_excess, slope, "log", counts, is_poisson)
+        (rates, excess), (at_zero, is_poisson) = self.positive(mean, variance).T, zero.T
+        rate = Quantity(rates, "log", counts, at_zero, least=0.0)
+        spread = Quantity(rates + excess, "log", counts, at_zero)
+        dispersion = Quantity(excess / rates**2, "log", counts, is_poisson)
         return Quantities(rate, spread, None, (dispersion,))
 
 
 @lru_cache(maxsize=64)
-def _cumulants(highest: int) -> list[tuple[Polynomial, Polynomial]]:
-    """Q_1, Q_2, … and their derivatives: κ_n = λ Q_n(θ)."""
+def _cumulants(highest: int) -> list[Polynomial]:
+    """Q_1, Q_2, …: κ_n = λ Q_n(θ)."""
     found, q, theta = [], Polynomial([1.0]), Polynomial([0.0, 1.0])
     for _ in range(highest):
-        found.append((q, q.deriv()))
+        found.append(q)
         q = (1 + theta) * (theta * q).deriv()
     return found
 
@@ -283,7 +261,7 @@ def _sums_of_logs(sizes: Float, top: int) -> Float:
     """
     head, nodes, _ = _nodes(top)
     s = sizes[..., None]
-    own = np.log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
+    own: Float = log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
     if nodes.size == 1:
         return own
     gap, low, high = nodes - head, s + head, s + nodes
@@ -292,35 +270,8 @@ def _sums_of_logs(sizes: Float, top: int) -> Float:
         return x * (1 / 12 - x**2 * (1 / 360 - x**2 * (1 / 1260 - x**2 / 1680)))
 
     change = rest(1.0 / high) - rest(1.0 / low)
-    value = ((high - 0.5) * np.log1p(gap / low) + change) / gap - 1.0 + np.log1p(head / s)
+    value: Float = ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(head / s)
     return np.concatenate([own, value], axis=-1)
-
-
-def _slopes_of_logs(sizes: Float, top: int) -> tuple[Float, Float]:
-    """Two derivatives of c(s) by log s."""
-    head, nodes, _ = _nodes(top)
-    s = sizes[..., None]
-    cells = np.arange(1.0, head + (nodes.size == 1))
-    first = -cells / (s + cells)
-    second = first * (-s / (s + cells))
-    if nodes.size == 1:
-        return first, second
-    gap, low, a, b = nodes - head, s + head, 1.0 / (s + nodes), 1.0 / (s + head)
-
-    def digamma(x: Float) -> Float:  # less log(1/x)
-        q = x * x
-        return -x * (1 / 2 + x * (1 / 12 - q * (1 / 120 - q * (1 / 252 - q / 240))))
-
-    def trigamma(x: Float) -> Float:
-        q = x * x
-        return x * (1 + x * (1 / 2 + x * (1 / 6 - q * (1 / 30 - q * (1 / 42 - q / 30)))))
-
-    slope = s * (np.log1p(gap / low) + digamma(a) - digamma(b)) / gap
-    curvature = slope + s**2 * (trigamma(a) - trigamma(b)) / gap
-    return (
-        np.concatenate([first, slope - 1.0], axis=-1),
-        np.concatenate([second, curvature], axis=-1),
-    )
 
 
 @lru_cache(maxsize=16)
@@ -345,13 +296,20 @@ def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
     x = np.minimum(
         kept[np.where(kept <= most[..., None] + _SPACING, logs, -np.inf).argmax(-1)], most
     )
+
+    def slope(x: Float) -> Float:
+        """Of the log-likelihood, by log s (…, 1)."""
+        return np.asarray(derivatives(likelihood, x, [0])[..., 0])
+
+    def likelihood(x: Float) -> Float:
+        s = np.exp(x[..., 0])
+        logs = (own * _sums_of_logs(s, top)).sum(axis=-1)
+        return np.asarray(logs - n * (rates + s) * log1p(rates / s))
+
     for _ in range(_STEPS):
-        s = np.exp(x)
-        first, second = ((own * t).sum(axis=-1) for t in _slopes_of_logs(s, top))
-        logs = s * np.log1p(rates / s)
-        slope = first + n * (rates - logs)
-        curvature = np.minimum(second - n * (logs - rates * s / (s + rates)), -1e-300)
-        x = np.clip(x + np.clip(-slope / curvature, -_SPACING, _SPACING), log(LEAST_SIZE), most)
+        first, above = slope(x[..., None]), slope(x[..., None] + _CLOSE)
+        curvature = np.minimum((above - first) / _CLOSE, -1e-300)
+        x = np.clip(x + np.clip(-first / curvature, -_SPACING, _SPACING), log(LEAST_SIZE), most)
     return np.asarray(np.exp(x))
 
 
@@ -399,7 +357,7 @@ class NegativeBinomialBlock(ColumnBlock):
                 f"sizes must be {len(rates)} numbers of at least {LEAST_SIZE:g}, one for each "
                 f"mean; got {sizes.tolist()}."
             )
-        self._keep(rates[:, None])
+        self._keep_checked("means", rates[:, None])
         most = np.maximum(rates, 1.0) / LEAST_EXCESS
         sizes = np.where(np.isnan(self.means[:, 0]), np.nan, np.minimum(sizes, most))
         sizes.setflags(write=False)

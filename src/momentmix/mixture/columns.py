@@ -13,22 +13,28 @@ those of the features.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.block import Block, unknown_columns
+from momentmix.families.block import Block
 from momentmix.families.column import Column
-from momentmix.families.distribution import Distribution
+from momentmix.families.distribution import Distribution, Value
 from momentmix.families.family import LEAST_PROBABILITY
-from momentmix.families.gaussian_block import GaussianBlock
+from momentmix.families.gaussian import GaussianBlock
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.names import check_feature_names
+from momentmix.tables.columns import is_missing
+from momentmix.tables.names import check_feature_names, feature_number
 from momentmix.tables.schema import Schema
+
+if TYPE_CHECKING:
+    from momentmix.mixture.mixture import Mixture
+
 
 # -- features → blocks ------------------------------------------------------------------------
 
@@ -45,48 +51,35 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
             f"the parameters must be those of the {schema.n_features} features of the schema, with "
             "their laws; they have other features or laws."
         )
+
+    def seen_of(number: int) -> Float:
+        law = law_at.get((schema.features_of(number)[-1],))
+        if law is None or law.at_random:
+            return np.ones(p.n_components)
+        return law.value_of(*p.of_law(law)).observed
+
     found: list[Block] = []
     for features in p.blocks.partition:
         columns = tuple(sorted({schema.column_of[j] for j in features}))
-        chosen = None if names is None else tuple(names[j] for j in columns)
-        own, numbers = [schema.columns[j] for j in columns], list(features)
+        own, numbers = [schema.columns[j] for j in columns], np.array(features)
         if features not in law_at:
-            k, transforms = len(numbers), tuple(column.transform for column in own)
-            covariances = p.spread[..., p.blocks.table(np.array(numbers))]
-            block = GaussianBlock(
-                columns,
-                chosen,
-                p.means[:, numbers],
-                covariances.reshape(-1, k, k),
-                transforms=transforms if any(transforms) else (),
+            seen = np.stack([seen_of(j) for j in columns], axis=1)
+            block: Block = GaussianBlock(
+                p.means[:, numbers] + np.array([column.center for column in own]),
+                p.spread[:, p.blocks.table(numbers)],
+                seen=None if (seen == 1).all() else seen,
+                transforms=tuple(column.transform for column in own),
             )
-            found.append(_with_seen(block, p, schema, law_at))
         elif columns[0] not in joined:
-            law, both = law_at[features], (p.means[:, numbers], p.variances[:, numbers])
-            value = law.value_of(*both)
-            seen = value.observed if own[0].models_gaps else None
+            value = law_at[features].value_of(*p.of_law(law_at[features]))
             pair = own[0].model.completed(value.mean, value.variance)
-            found.append(own[0].model.block(own[0], *pair, seen).at(columns, chosen))
+            seen_alone = value.observed if own[0].models_gaps else None
+            block = own[0].model.block(own[0], *pair, seen_alone)
+        else:
+            continue
+        chosen = None if names is None else tuple(names[j] for j in columns)
+        found.append(block.at(columns, chosen))
     return tuple(found)
-
-
-def _with_seen(
-    block: GaussianBlock, p: Parameters, schema: Schema, law_at: dict[tuple[int, ...], Distribution]
-) -> GaussianBlock:
-    """A block of joined columns in their units, with probabilities of being seen."""
-    seen, centers = np.ones(block.means.shape), np.zeros(len(block.columns))
-    for place, number in enumerate(block.columns):
-        feature = schema.seen_of(number)
-        if feature is not None:
-            law, centers[place] = law_at[(feature,)], schema.columns[number].center
-            if law.at_random:
-                continue
-            q = law.positive(p.means[:, [feature]], p.variances[:, [feature]])[0][:, 1]
-            seen[:, place] = np.clip(q, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-    if (seen == 1).all():
-        return replace(block, means=block.means + centers) if centers.any() else block
-    means, covariances = unknown_columns(block.means + centers, block.covariances, seen)
-    return replace(block, means=means, covariances=covariances, seen=seen)
 
 
 # -- blocks → features ------------------------------------------------------------------------
@@ -102,17 +95,21 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
     own = Blocks.of(d, joined, laws)
     means, spread = np.zeros((r, d)), np.zeros((r, own.n_spread))
     for block in blocks:
+        numbers = np.array([schema.features_of(number)[0] for number in block.columns])
+        centers = np.array([schema.columns[number].center for number in block.columns])
+        seen = np.nan_to_num(block.seen_table, nan=1.0)
+        seen = np.clip(seen, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
         if len(block.columns) == 1:
             column = schema.columns[block.columns[0]]
-            features = list(schema.features_of(block.columns[0]))
-            means[:, features], spread[:, features] = block.features(column)
+            features = tuple(schema.features_of(block.columns[0]))
+            law = Distribution(features, block.model, column.has_missing)
+            mean, variance = block.model.completed(*block.value)
+            value = Value(mean - centers, variance, seen[:, 0])
+            means[:, features], spread[:, features] = law.features_of(value)
             continue
-        numbers = [schema.features_of(number)[0] for number in block.columns]
-        centers = np.array([schema.columns[number].center for number in block.columns])
-        means[:, numbers] = block.known.means - centers
-        spread[:, own.table(np.array(numbers))] = block.known.covariances
-        seen = np.ones(block.means.shape) if block.seen is None else block.seen
-        seen = np.clip(seen, LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
+        assert isinstance(block, GaussianBlock)
+        mean, spread[:, own.table(numbers)] = block.filled
+        means[:, numbers] = mean - centers
         for number, q in zip(block.columns, seen.T, strict=True):
             feature = schema.seen_of(number)
             if feature is not None:
@@ -134,7 +131,6 @@ def placed(blocks: Iterable[Block], n_components: int) -> tuple[Block, ...]:
             )
     if not found:
         raise InputError("a mixture must have at least one block; got none.")
-    found = [block.checked() for block in found]
     counts = [block.n_components for block in found]
     if set(counts) != {n_components}:
         raise InputError(
@@ -215,11 +211,7 @@ def column_seen(blocks: Sequence[Block], n_columns: int) -> Float:
     """Probability that a cell is seen, of shape (r, n_columns); NaN where no cell is missing."""
     table = np.full((blocks[0].n_components, n_columns), np.nan)
     for block in blocks:
-        if block.seen is not None:
-            own = np.array(block.columns)
-            seen = block.seen.reshape(len(table), own.size)
-            kept = block.has_missing
-            table[:, own[kept]] = seen[:, kept]
+        table[:, list(block.columns)] = block.seen_table
     return table
 
 
@@ -233,3 +225,50 @@ def column_covariances(blocks: Sequence[Block], n_columns: int) -> Float:
             table[:, own] = np.nan
             table[:, :, own] = np.nan
     return table
+
+
+# -- conditional mixtures -----------------------------------------------------------------------
+
+
+def column_numbers(
+    columns: Sequence[int | str], n_columns: int, names: Sequence[str] | None
+) -> Int:
+    """Numbers of columns that are given by number or name, each once."""
+    d, numbers = n_columns, [int(feature_number(column, names)) for column in columns]
+    if not numbers or min(numbers) < -d or max(numbers) >= d:
+        raise InputError(f"features must be numbers in 0…{d - 1} or names; got {columns!r}.")
+    found = np.array(numbers, dtype=np.int64) % d
+    if np.unique(found).size < found.size:
+        raise InputError(f"features must differ from each other; got {columns!r}.")
+    return found
+
+
+def blocks_given(
+    mixture: Mixture, values: Mapping[int | str, Any]
+) -> tuple[Float, tuple[Block, ...], Int]:
+    """Weights and blocks of the columns of a row that have no values here, and their numbers."""
+    try:
+        row = {column: value for column, value in dict(values).items() if not is_missing(value)}
+    except (TypeError, ValueError):
+        raise InputTypeError(
+            f"values must be cells by column, as {{'age': 31.0, 'plan': 'gold'}}; got {values!r}."
+        ) from None
+    d, cells = mixture.n_columns, list(row.values())
+    if not row:
+        return mixture.weights, mixture.blocks, np.arange(d)
+    given = column_numbers(list(row), d, mixture.feature_names)
+    others = np.setdiff1d(np.arange(d), given)
+    if not others.size:
+        raise InputError(
+            f"all {d} columns are known, so that none is left. Leave out those that are to be "
+            "predicted."
+        )
+    weights = mixture.select(given.tolist()).predict_proba([cells])[0]
+    if not np.isfinite(weights).all():
+        raise InputError(
+            "the values of the known columns are not finite, or so far from all components that "
+            "none is probable. Check them and their units."
+        )
+    by_number = dict(zip(given.tolist(), cells, strict=True))
+    blocks = [block.given(by_number) for block in mixture.blocks]
+    return weights / weights.sum(), selected(blocks, others), others
