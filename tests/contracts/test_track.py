@@ -433,7 +433,7 @@ def test_moments_of_components_are_those_of_rows():
 @pytest.mark.parametrize("d", [3, 5])
 def test_slopes_of_moments_are_finite_differences(d):
     matrix = np.eye(d) + 0.3
-    blocks = [mm.GaussianBlock.of(np.array([[0.0] * d, [1.0] * d]), [matrix, 2 * matrix],
+    blocks = [mm.GaussianBlock(np.array([[0.0] * d, [1.0] * d]), [matrix, 2 * matrix],
                                   [f"x{j}" for j in range(d)])]  # fmt: skip
     p = mm.Mixture.from_blocks([0.4, 0.6], blocks).parameters
     monomials = Monomials.of(p, Layout(d, 2, 0, POWERS), np.empty(0, int))

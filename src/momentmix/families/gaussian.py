@@ -236,6 +236,8 @@ def semidefinite_roots(matrices: Float) -> Float:
 
 def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], Int]]:
     """Patterns of missing cells (n_columns,), and which of the rows (n, n_columns) have each."""
+    if not len(left_out):
+        return
     patterns, group = np.unique(left_out, axis=0, return_inverse=True)
     ends = np.cumsum(np.bincount(group.ravel()))[:-1]
     members = np.split(np.argsort(group.ravel(), kind="stable"), ends)

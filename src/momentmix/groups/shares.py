@@ -69,7 +69,10 @@ class Monomials(NamedTuple):
         for law in blocks.laws:
             column[list(law.features)] = law.features[0]
         single = np.setdiff1d(np.arange(d), constant)
-        squares = np.setdiff1d(single, blocks.dependent)
+        variances = [
+            pair for law in blocks.laws for pair in zip(law.features, law.free, strict=True)
+        ]
+        squares = np.setdiff1d(single, [j for j, is_free in variances if not is_free])
         high = np.setdiff1d(squares, blocks.with_law)
         powers = [(single, 1), (squares, 2)]
         if layout.high and single.size <= _FEW_FEATURES:

@@ -33,9 +33,9 @@ from momentmix.groups.keys import natural_order
 from momentmix.groups.shares import FixedComponents, Shares
 from momentmix.json_fields import plain
 from momentmix.mixture import gaussian
+from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.tables.block_features import parameters_of
 from momentmix.parallel import few_threads
 from momentmix.progress import check_asked, counting, step
 from momentmix.summary.column_facts import schema_of

@@ -141,7 +141,7 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
 
 def test_commands_on_a_file_with_families(momentmix, in_file, result):
     table = ("--families", OPTION, "--missing", "model")
-    fitted = momentmix("fit", in_file, "-r", "2", *table, "-o", "m.json")
+    fitted = momentmix("fit", in_file, "-r", "2", *table, "-v", "-o", "m.json")
     assert "± is half of a 95 % interval, (low … high) a whole one." in fitted.out
     for words in (r"poisson +visits\n", r"missing cells +age\n", r" \(0\.\d+ … 0\.\d+\)\n"):
         assert re.search(words, fitted.out), words
