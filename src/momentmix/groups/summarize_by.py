@@ -28,7 +28,7 @@ from momentmix.summary.blocks import (
     digits_needed,
     frame_of,
 )
-from momentmix.summary.digits import QUANTUM_BITS, from_places, trimmed
+from momentmix.summary.digits import QUANTUM_BITS, carried, from_places, trimmed
 from momentmix.summary.file import pack
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summarize import shards_of, warn_of_notes
@@ -261,7 +261,7 @@ class _GroupSums:
         sums = shards[0].executor.sums(blocks[fits], None, self.frame.units)
         places = np.zeros((digits_needed(float(np.abs(sums).max(initial=1.0))), sums.size))
         add_digits(sums.reshape(1, -1), places)
-        digits = from_places(places)
+        digits = carried(from_places(places))
         rest = iter(digits.reshape(len(digits), *sums.shape).swapaxes(0, 1))
         near: list[bool] = np.atleast_1d(fits).tolist()
         for key, shard, is_near, bounds in zip(keys, shards, near, ends, strict=True):

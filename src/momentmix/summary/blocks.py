@@ -169,8 +169,8 @@ class BlockSums:
     only what lies below the quantum is rounded, once a block, half to even.
     """
 
-    def __init__(self, layout: Layout) -> None:
-        self._parts = [np.zeros((1, layout.n_entries + 1))]
+    def __init__(self) -> None:
+        self._parts = list[Float]()
 
     def add(self, values: Float, squares: Float) -> None:
         """Add flat vectors (n_vectors, n_entries), with Σ w² of each."""
@@ -179,9 +179,9 @@ class BlockSums:
         self._parts.append(np.zeros((n_digits, both.shape[1])))
         add_digits(both, self._parts[-1])
 
-    def digits(self) -> Int:
-        """The sums as whole numbers."""
-        return summed([from_places(part) for part in self._parts])
+    def added_to(self, digits: Int) -> Int:
+        """The sum of these and other whole numbers; a carry takes as long as a few blocks."""
+        return summed([digits, *map(from_places, self._parts)])
 
 
 def digits_needed(largest: float) -> int:
@@ -338,7 +338,7 @@ class OpenShard:
         most = max(by_order) + 2 * np.log2(heaviest) + np.log2(blocks.shape[1]) + 1
         if most > _MOST_BITS:
             raise _out_of_range(self.layout, self.schema, ends, largest)
-        sums, wait = BlockSums(self.layout), None
+        sums, wait = BlockSums(), None
         step = n_threads * max(1, _SUMS_AT_ONCE // (self.layout.n_entries * n_threads))
         for start in range(0, len(blocks), step):
             part = slice(start, start + step)
@@ -353,7 +353,7 @@ class OpenShard:
 
     def add(self, sums: BlockSums, ends: Float, n_rows: int) -> None:
         """Add the sums of rows of blocks with these bounds."""
-        self.digits = summed([self.digits, sums.digits()])
+        self.digits = sums.added_to(self.digits)
         self.n_rows += n_rows
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
         self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))

@@ -99,7 +99,7 @@ def _add_batch(
     values = executor.sums(rows.reshape(n_slabs, -1, d), w, shard.frame.units)
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
-    sums = BlockSums(shard.layout)
+    sums = BlockSums()
     sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
     shard.add(sums, ends[None], len(rows))
     return True

@@ -265,6 +265,6 @@ def rounder(k: int) -> float:
 
 
 def from_places(places_: Float) -> Int:
-    """Digits of sums of float64 digits at the places 2^(32k − 96), (K, n)."""
+    """Sums of float64 digits at the places 2^(32k − 96), (K, n), as digits that are not carried."""
     factors = 2.0 ** (QUANTUM_BITS - DIGIT_BITS * np.arange(len(places_)))[:, None]
-    return carried((places_ * factors).astype(np.int64))
+    return np.asarray((places_ * factors).astype(np.int64))

@@ -147,8 +147,8 @@ def contents_of(totals: Totals) -> str:
     schema = None if totals.schema is None else totals.schema.to_dict()
     facts = (totals.layout, totals.frame, totals.n_rows, totals.weight_squares)
     text = json.dumps([schema, totals.names, repr(facts)], sort_keys=True)
-    digits = totals.digits.astype("<i8", copy=False).tobytes()
-    return hashlib.sha256(text.encode() + b"\0" + digits).hexdigest()
+    digits = totals.digits.astype("<i4").tobytes()  # see `digits`: they fit
+    return hashlib.blake2b(text.encode() + b"\0" + digits, digest_size=32).hexdigest()
 
 
 # -- schemas -----------------------------------------------------------------------------------
