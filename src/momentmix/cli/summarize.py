@@ -61,8 +61,8 @@ def summarize_command(
     """Sum the moments of rows in one pass over files, folders, globs, or from - (CSV).
 
     With --by, the output is a cube: a table (.parquet) of keys, numbers of rows and
-    summaries that merge, fit, compare and track read. Keys are names of columns or of folders
-    (region=EU/), or year, quarter, month, week, day or hour of a column of dates.
+    summaries that merge, fit, compare and track read. Keys are names of columns, or
+    year, quarter, month, week, day or hour of a column of dates.
     """
     from momentmix.capacity import usual_order
     from momentmix.cli.cubes import names_cube

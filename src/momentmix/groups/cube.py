@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from copy import copy
 from datetime import date, datetime
-from numbers import Number
 from typing import Any
-
-import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.groups.file import read_cube, write_cube
-from momentmix.groups.keys import GroupKey, natural_order
+from momentmix.groups.keys import GroupKey, check_names, key_array, natural_order
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union_of_groups
@@ -52,17 +51,30 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         self, names: Sequence[str], groups: Mapping[GroupKey, MomentSummary | bytes]
     ) -> None:
         self.key_names = tuple(names)
+        check_names(self.key_names)
         for key in groups:
             if not isinstance(key, tuple) or len(key) != len(self.key_names):
                 raise InputError(
                     f"a group must have a value of each key, {', '.join(self.key_names)}; got "
                     f"{key!a}."
                 )
-        order = sorted(groups, key=lambda key: [natural_order(value) for value in key])
-        packed = ((key, groups[key]) for key in order)
+        arrays = [
+            key_array([key[k] for key in groups], f"key {name!a}")
+            for k, name in enumerate(self.key_names)
+        ]
+        self._types = [array.type for array in arrays]
+        keys = zip(*(array.to_pylist() for array in arrays), strict=True) if arrays else groups
+        packed = dict(zip(keys, groups.values(), strict=True))
         self._groups: dict[GroupKey, bytes] = {
-            key: group if isinstance(group, bytes) else group.to_bytes() for key, group in packed
+            key: group if isinstance(group := packed[key], bytes) else group.to_bytes()
+            for key in sorted(packed, key=lambda key: [*map(natural_order, key)])
         }
+
+    def _of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
+        """A cube of some of the groups, in their order."""
+        twin = copy(self)
+        twin._groups = dict(groups)
+        return twin
 
     # -- groups -------------------------------------------------------------------------------
 
@@ -71,7 +83,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         key = key if isinstance(key, tuple) else (key,)
         if len(key) != len(self.key_names):
             return key
-        return tuple([_dated(value, self._example(k)) for k, value in enumerate(key)])
+        return tuple(map(_dated, key, self._types))
 
     def __getitem__(self, key: Any) -> MomentSummary:
         return union_of_groups([self._groups[self._key(key)]])
@@ -133,9 +145,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         kept = self._groups
         for name, wanted in conditions.items():
             k = self._number(name)
-            accepts = _condition(name, wanted, self._example(k))
+            accepts = _condition(name, wanted, self._types[k])
             kept = {key: group for key, group in kept.items() if accepts(key[k])}
-        return SummaryCube(self.key_names, kept)
+        return self._of(kept)
 
     def rollup(self, *names: str) -> SummaryCube:
         """The cube by some of its keys: groups that agree in these are merged, exactly."""
@@ -145,7 +157,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         parts = dict[GroupKey, list[bytes]]()
         for key, group in self._groups.items():
             parts.setdefault(tuple([key[k] for k in numbers]), []).append(group)
-        return SummaryCube(names, {key: _sum(some) for key, some in parts.items()})
+        return SummaryCube(names, {key: union_of_bytes(some) for key, some in parts.items()})
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
@@ -154,13 +166,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows."""
-        counts = self.group_rows
-        kept = {key: group for key, group in self._groups.items() if counts[key] >= n_rows}
-        return SummaryCube(self.key_names, kept)
-
-    def _example(self, number: int) -> Any:
-        """A value of a key; None where all are missing."""
-        return next((key[number] for key in self._groups if key[number] is not None), None)
+        kept = {key: group for key, group in self._groups.items() if rows_of(group) >= n_rows}
+        return self._of(kept)
 
     def _number(self, name: str) -> int:
         if name not in self.key_names:
@@ -177,7 +184,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         self._check_alike(other)
         groups = self._groups | other._groups
         for key in self._groups.keys() & other._groups.keys():
-            groups[key] = _sum([self._groups[key], other._groups[key]])
+            groups[key] = union_of_bytes([self._groups[key], other._groups[key]])
         return SummaryCube(self.key_names, groups)
 
     def __radd__(self, other: Any) -> SummaryCube:
@@ -186,14 +193,14 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __sub__(self, other: Any) -> SummaryCube:
         """The rows that are not in the other cube; groups without rows are left out."""
         self._check_alike(other)
-        unknown = [key for key in other if key not in self._groups]
-        if unknown:
-            raise InputError(
-                f"group {unknown[0]!a} is not in the cube to subtract from; {len(unknown)} such "
-                "groups. Subtract only what was added."
-            )
-        groups = self._groups | {key: (self[key] - other[key]).to_bytes() for key in other}
-        return SummaryCube(self.key_names, groups).at_least(1)
+        for key in other:
+            if key not in self._groups:
+                raise InputError(
+                    f"group {key!a} is not in the cube to subtract from. Subtract only what was "
+                    "added."
+                )
+        groups = {key: (self[key] - other[key]).to_bytes() for key in other}
+        return self._of(self._groups | groups).at_least(1)
 
     def __eq__(self, other: object) -> bool:
         """Whether keys, shards and all sums agree exactly."""
@@ -217,9 +224,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
                 f"{', '.join(other.key_names)}. Bring both to common ones with rollup() (--rollup)."
             )
-        for k, name in enumerate(self.key_names):
-            types = [_type(cube._example(k)) for cube in (self, other)]
-            if None not in types and types[0] != types[1]:
+        for name, *types in zip(self.key_names, self._types, other._types, strict=True):
+            if types[0] != types[1] and "null" not in map(str, types):
                 raise InputError(
                     f"key {name!a} is {types[0]} in one cube and {types[1]} in the other; the same "
                     "group would have two keys. Make both cubes of columns of one type; of dates, "
@@ -284,57 +290,42 @@ def _values(summary: MomentSummary) -> dict[str, Any]:
     return found
 
 
-def _sum(groups: Sequence[bytes]) -> bytes:
+def union_of_bytes(groups: Sequence[bytes]) -> bytes:
+    """The sum of summaries as bytes."""
     return groups[0] if len(groups) == 1 else union_of_groups(groups).to_bytes()
 
 
-def _type(value: Any) -> str | None:
-    """Name the type of a value; None for a missing one."""
-    if value is None:
-        return None
-    value = value.item() if isinstance(value, np.generic) else value
-    kinds = {str: "text", datetime: "a time", date: "a date", Number: "a number"}
-    found = (word for kind, word in kinds.items() if isinstance(value, kind))
-    return next(found, type(value).__name__)
-
-
-def _dated(value: Any, example: Any) -> Any:
-    """The date of a text, where the key is a date as the example is."""
-    if not isinstance(value, str) or not isinstance(example, date):
+def _dated(value: Any, type_: Any) -> Any:
+    """The date of a text, where the key has this type, of dates or times."""
+    kind = {"date32[day]": date, "timestamp[us]": datetime}.get(str(type_))
+    if kind is None or not isinstance(value, str):
         return value
-    try:
+    with suppress(ValueError):
         time = datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    return time if isinstance(example, datetime) else time.date()
+        return time if kind is datetime else time.date()
+    return value
 
 
-def _condition(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
-    """Whether a value of a key is wanted; raise where none of its type can be."""
+def _condition(name: str, wanted: Any, type_: Any) -> Callable[[Any], bool]:
+    """Whether a value of a key is wanted; raise where it has not the type of the key."""
 
     def read(value: Any) -> Any:
-        found = _dated(value, example)
-        if None not in (found, example) and _type(found) != _type(example):
+        array = key_array([_dated(value, type_)], f"key {name!a}")
+        if array.type != type_ and array.null_count == 0 and str(type_) != "null":
             raise InputError(
-                f"key {name!a} is {_type(example)}; got {value!r}, which is {_type(value)} and "
-                "equals none. Give a value of the same type; dates are written as 2026-01-31 (ISO "
-                "8601)."
+                f"key {name!a} is {type_}; got {value!r} ({array.type}), which equals none. Give a "
+                "value of the same type; dates are written as 2026-01-31 (ISO 8601)."
             )
-        return found
+        return array[0].as_py()
 
     if callable(wanted):
         return lambda value: bool(wanted(value))
     if isinstance(wanted, slice):
         if wanted.step is not None:
             raise InputError("a slice of keys has a first and a last value, and no step.")
-        low, high = (
-            None if x is None else natural_order(read(x)) for x in (wanted.start, wanted.stop)
-        )
-        return lambda value: (
-            value is not None
-            and (low is None or low <= natural_order(value))
-            and (high is None or natural_order(value) <= high)
-        )
+        low = (0,) if wanted.start is None else natural_order(read(wanted.start))
+        high = (1,) if wanted.stop is None else natural_order(read(wanted.stop))
+        return lambda value: value is not None and low <= natural_order(value) <= high
     several = isinstance(wanted, Collection) and not isinstance(wanted, str)
-    values = [read(value) for value in (wanted if several else [wanted])]
+    values = {read(value) for value in (wanted if several else [wanted])}
     return lambda value: value in values

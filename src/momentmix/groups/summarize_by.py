@@ -16,8 +16,8 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.capacity import usual_order
 from momentmix.errors import InputError, check_count
-from momentmix.groups.cube import SummaryCube
-from momentmix.groups.keys import GroupKey, KeyColumn, columns_read, find_key, parse_keys
+from momentmix.groups.cube import SummaryCube, union_of_bytes
+from momentmix.groups.keys import GroupKey, Key, parse_keys
 from momentmix.progress import check_asked, step
 from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
@@ -32,12 +32,12 @@ from momentmix.summary.digits import QUANTUM_BITS, from_places, trimmed
 from momentmix.summary.file import pack
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summarize import shards_of, warn_of_notes
-from momentmix.summary.summary import MomentSummary, union_of_groups
+from momentmix.summary.summary import MomentSummary
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.selection import choose_columns
-from momentmix.tables.source import counted_twice
+from momentmix.tables.source import Source, check_different
 from momentmix.tables.table_rows import Missing, TableRows
 
 _WAITING_BYTES = 1 << 26  # of rows before they are sorted
@@ -67,8 +67,8 @@ def summarize_by(
         As for `open_rows`. Columns of keys are no features.
     by : str or sequence of str
         Keys: names of columns of text, whole numbers, true and false or days; ``week(ts)`` and its
-        like (year, quarter, month, week, day, hour) of a column of dates or times; names of
-        folders, ``region=EU/…``. Keys in CSV are text. A missing cell is a key too, None.
+        like (year, quarter, month, week, day, hour) of a column of dates or times. Keys in CSV
+        are text. A missing cell is a key too, None.
     order : int, optional
         As for `summarize`.
     families, missing
@@ -111,8 +111,9 @@ def summarize_by(
 class GroupedTable:
     """Rows as features, with the keys of their groups."""
 
-    def __init__(self, rows: TableRows, keys: list[KeyColumn]) -> None:
+    def __init__(self, rows: TableRows, keys: Sequence[Key]) -> None:
         self.rows, self.keys = rows, keys
+        self._types: Any = None  # schema of the values of the keys
 
     @classmethod
     def open(
@@ -125,25 +126,15 @@ class GroupedTable:
     ) -> GroupedTable:
         """Open rows with arguments as of `summarize_by`; columns of keys are no features."""
         reading.check_for(data)
-        asked = parse_keys(by)
+        keys = parse_keys(by)
         if isinstance(data, TableRows):
-            keys = [find_key(data.sources, key) for key in asked]
-            read = columns_read(keys, 0)
-            places = [j for j, number in enumerate(data.columns[0]) if number not in read]
-            if not places:
-                name = data.sources[0].name
-                raise InputError(f"{name} has no column beside the keys; open others.")
-            return cls(learn(data.selected(places), families, missing), keys)
+            missing, reading = data.missing, replace(reading, columns=data.columns[0])
+            data = data.sources
         sources = open_sources(data, reading)
-        keys = [find_key(sources, key) for key in asked]
-        read = columns_read(keys, 0)
-        if reading.columns is None:
-            reading = replace(reading, exclude=[*(reading.exclude or ()), *read] or None)
-        else:
-            others = [x for x in reading.columns if x not in {key.column for key in asked}]
-            numbers = choose_columns(sources[0], others)
-            reading = replace(reading, columns=[i for i in numbers if i not in read])
-        return cls(learn(reading.open(sources, missing), families, missing), keys)
+        others = choose_columns(sources[0], reading.exclude) if reading.exclude else []
+        exclude = {*others, *(key.number(sources[0]) for key in keys)}
+        rows = replace(reading, exclude=[*exclude]).open(sources, missing)
+        return cls(learn(rows, families, missing), keys)
 
     def cube(
         self,
@@ -152,63 +143,64 @@ class GroupedTable:
         n_threads: int | None = None,
     ) -> SummaryCube:
         """The cube of the rows; `rows.n_dropped` counts the rows that were left out."""
-        rows, names = self.rows, [each.key.name for each in self.keys]
+        rows, names = self.rows, [key.name for key in self.keys]
+        check_different(rows.sources)
         order = usual_order(rows.n_features) if order is None else order
         empty = shards_of(rows, order, squared_order=squared_order, n_threads=n_threads)()
-        pieces, ids = dict[GroupKey, list[bytes]](), set[bytes]()
+        pieces = dict[GroupKey, list[bytes]]()
         rows.n_dropped = 0
         for table, source in enumerate(rows.sources):
             for key, totals in self._sums(table, empty):
-                place = json.dumps(
-                    [source.mark, names, [None if x is None else str(x) for x in key]]
-                )
                 totals = replace(totals, names=empty._state.closed.names)
-                digest = shard_digest(f"{place} {contents_of(totals)}")
-                if digest in ids:
-                    raise InputError(counted_twice(source.name))
-                ids.add(digest)
+                facts = [source.mark, names, key, contents_of(totals)]
+                digest = shard_digest(json.dumps(facts, default=str))
                 pieces.setdefault(key, []).append(pack(renamed(totals, digest)))
         if not pieces:
-            dropped = f" besides the {rows.n_dropped} dropped" if rows.n_dropped else ""
-            raise InputError(f"{rows.sources[0].name} holds no rows{dropped}.")
-        groups = {
-            key: own[0] if len(own) == 1 else union_of_groups(own).to_bytes()
-            for key, own in pieces.items()
-        }
-        return SummaryCube(names, groups)
+            raise rows.without_rows()
+        return SummaryCube(names, {key: union_of_bytes(some) for key, some in pieces.items()})
 
     def _sums(self, table: int, empty: MomentSummary) -> Iterator[tuple[GroupKey, Totals]]:
         """The exact sums of the groups of one table."""
-        read, sums = columns_read(self.keys, table), _GroupSums(empty)
-        waiting, n_bytes = list[tuple[Any, ...]](), 0
-        for block in self.rows.source_blocks(table, others=read):
+        import pyarrow as pa
+
+        source, sums = self.rows.sources[table], _GroupSums(empty)
+        numbers = [key.number(source) for key in self.keys]
+        waiting, n_bytes = list[tuple[Float, Any]](), 0
+        for block in self.rows.source_blocks(table, others=numbers):
             self.rows.n_dropped += block.n_read - len(block.features)
-            cells = dict(zip(read, block.others, strict=True))
-            keys = [each.values(table, block, cells) for each in self.keys]
-            waiting.append((block.features, *keys))
+            pairs = zip(self.keys, block.others, strict=True)
+            values = {key.name: key.values(x, source, block.first_row) for key, x in pairs}
+            keys = pa.table(values) if block.kept is None else pa.table(values).filter(block.kept)
+            waiting.append((block.features, keys))
             n_bytes += block.features.nbytes
             if n_bytes >= _WAITING_BYTES:
-                sums.add(*self._sorted(waiting))
+                sums.add(*self._sorted(waiting, source))
                 waiting, n_bytes = [], 0
         if waiting:
-            sums.add(*self._sorted(waiting))
+            sums.add(*self._sorted(waiting, source))
         return sums.finish()
 
     def _sorted(
-        self, blocks: list[tuple[Any, ...]]
+        self, blocks: list[tuple[Float, Any]], source: Source
     ) -> tuple[Float, Float, list[GroupKey], list[int]]:
         """All rows; the same by group, in which they keep their order; keys, and ends of groups."""
         import pyarrow as pa
 
-        pieces, *columns = zip(*blocks, strict=True)
+        pieces, tables = zip(*blocks, strict=True)
+        known = [] if self._types is None else [self._types]
+        try:
+            self._types = pa.unify_schemas([*known, *(keys.schema for keys in tables)])
+        except pa.ArrowTypeError as error:
+            raise InputError(
+                f"{source.name}: a key has another type than in the inputs before it, so that the "
+                f"same group would have two keys: {error}. Convert one of the columns."
+            ) from None
         rows = np.concatenate(pieces)
-        typed = {
-            f"key {k}": pa.chunked_array([x.cast(each.type or pa.string()) for x in column])
-            for k, (each, column) in enumerate(zip(self.keys, columns, strict=True))
-        }
-        numbered = pa.table({**typed, "row": np.arange(len(rows))})
-        groups = numbered.group_by([*typed], use_threads=False).aggregate([("row", "list")])
-        keys = zip(*(groups[name].to_pylist() for name in typed), strict=True)
+        table = pa.concat_tables([keys.cast(self._types) for keys in tables])
+        names = [str(k) for k in range(table.num_columns)]
+        table = table.rename_columns(names).append_column("row", pa.array(np.arange(len(rows))))
+        groups = table.group_by(names, use_threads=False).aggregate([("row", "list")])
+        keys = zip(*(groups[name].to_pylist() for name in names), strict=True)
         lists = groups["row_list"].combine_chunks()
         return rows, rows.take(lists.values, axis=0), list(keys), lists.offsets.to_pylist()[1:]
 
