@@ -72,7 +72,7 @@ def test_cubes_are_merged_subtracted_and_fitted(momentmix, files, tmp_path):
         (["summarize", "a.csv", "--by", "region", "-o", "x.mms"], "must end in .parquet"),
         (["summarize", "a.csv", "--min-rows", "5", "-o", "x.mms"], "--min-rows goes with --by"),
         (["summarize", "-", "--by", "region", "-o", "x.parquet"], "--by needs files"),
-        (["summarize", "a.csv", "--by", "nope", "-o", "x.parquet"], "group by named .nope."),
+        (["summarize", "a.csv", "--by", "nope", "-o", "x.parquet"], "group by named 'nope'"),
         (["merge", "a.csv", "--where", "region=EU", "-o", "x.mms"], "a.csv is no cube"),
         (["merge", "cube.parquet", "--where", "store=1", "-o", "x.mms"], "has no key 'store'"),
         (["merge", "cube.parquet", "--rollup", "store", "-o", "x.parquet"], "has no key 'store'"),
