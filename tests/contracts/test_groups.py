@@ -55,7 +55,7 @@ def test_a_group_has_the_sums_of_its_rows(table):
     assert set(cube) == {*keys}
     for key in cube:
         part = table[[other == key for other in keys]].drop(columns=["key", "day"])
-        alone = mm.summarize(part, families=cube.schema, missing="model")
+        alone = mm.summarize(part, families=cube.total().schema, missing="model")
         assert cube[key].n_rows == len(part)
         assert cube[key].mean.tolist() == alone.mean.tolist()
         assert cube[key].minimum[:2].tolist() == alone.minimum[:2].tolist()
@@ -199,7 +199,7 @@ def test_all_kinds_of_tables_have_the_same_groups(frame, kind, tmp_path):
     store, opened = (frame[x].astype(str) if are_texts else frame[x] for x in ("store", "open"))
     regions = [x if isinstance(x, str) else None for x in frame["region"]]
     keys = list(zip(regions, store, opened, weeks, strict=True))
-    assert cube.feature_names == ("a", "b", "c")
+    assert cube.total().feature_names == ("a", "b", "c")
     assert cube.group_rows == pd.Series(keys).value_counts().to_dict()
     assert {type(key[1]) for key in cube} == {str if are_texts else int}
     key = keys[0]
@@ -281,6 +281,6 @@ def test_small_groups_have_the_sums_of_groups_that_are_summed_one_by_one():
     cube = mm.summarize_by(frame, by="store", missing="model")
     for (key,), part in zip(cube, cube.values(), strict=True):
         rows = frame[frame["store"] == key].drop(columns="store")
-        alone = mm.summarize(rows, families=cube.schema, missing="model")
+        alone = mm.summarize(rows, families=cube.total().schema, missing="model")
         np.testing.assert_allclose(part.mean, alone.mean, rtol=1e-14, atol=1e-14)
         np.testing.assert_allclose(part.deviation, alone.deviation, rtol=1e-9, atol=1e-6)

@@ -6,7 +6,8 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from datetime import date, datetime
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
 from momentmix.errors import InputError, InputTypeError
@@ -15,7 +16,6 @@ from momentmix.groups.keys import GroupKey, check_names, key_array, natural_orde
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union_of_groups
-from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean
 
 
@@ -52,22 +52,18 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     ) -> None:
         self.key_names = tuple(names)
         check_names(self.key_names)
-        for key in groups:
-            if not isinstance(key, tuple) or len(key) != len(self.key_names):
-                raise InputError(
-                    f"a group must have a value of each key, {', '.join(self.key_names)}; got "
-                    f"{key!a}."
-                )
+        if any(not isinstance(key, tuple) or len(key) != len(self.key_names) for key in groups):
+            raise InputError(f"groups must have a value of each key, {', '.join(self.key_names)}.")
         arrays = [
-            key_array([key[k] for key in groups], f"key {name!a}")
-            for k, name in enumerate(self.key_names)
+            key_array([*map(itemgetter(k), groups)], f"key {x!a}") for k, x in enumerate(names)
         ]
         self._types = [array.type for array in arrays]
-        keys = zip(*(array.to_pylist() for array in arrays), strict=True) if arrays else groups
-        packed = dict(zip(keys, groups.values(), strict=True))
+        keys = list(zip(*(array.to_pylist() for array in arrays), strict=True)) or list(groups)
+        rows = sorted(
+            zip(keys, groups.values(), strict=True), key=lambda row: [*map(natural_order, row[0])]
+        )
         self._groups: dict[GroupKey, bytes] = {
-            key: group if isinstance(group := packed[key], bytes) else group.to_bytes()
-            for key in sorted(packed, key=lambda key: [*map(natural_order, key)])
+            key: group if isinstance(group, bytes) else group.to_bytes() for key, group in rows
         }
 
     def _of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
@@ -79,11 +75,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     # -- groups -------------------------------------------------------------------------------
 
     def _key(self, key: Any) -> Any:
-        """A key with dates in the place of their texts."""
+        """A key as it is in the cube, with dates in the place of their texts."""
         key = key if isinstance(key, tuple) else (key,)
-        if len(key) != len(self.key_names):
-            return key
-        return tuple(map(_dated, key, self._types))
+        is_whole = len(key) == len(self.key_names)
+        return tuple(map(_dated, key, self._types)) if is_whole else key
 
     def __getitem__(self, key: Any) -> MomentSummary:
         return union_of_groups([self._groups[self._key(key)]])
@@ -107,26 +102,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         """Number of rows of each group."""
         return {key: rows_of(group) for key, group in self._groups.items()}
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features of the summaries."""
-        return self._any().feature_names
-
-    @property
-    def schema(self) -> Schema | None:
-        """Schema of the features; None where the features are the columns."""
-        return self._any().schema
-
-    @property
-    def order(self) -> int:
-        """Highest order of the moments."""
-        return self._any().order
-
-    def _any(self) -> MomentSummary:
-        if not self._groups:
-            raise InputError("the cube has no groups.")
-        return union_of_groups([next(iter(self._groups.values()))])
-
     def where(self, **conditions: Any) -> SummaryCube:
         """The groups whose keys have these values.
 
@@ -145,7 +120,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         kept = self._groups
         for name, wanted in conditions.items():
             k = self._number(name)
-            accepts = _condition(name, wanted, self._types[k])
+            accepts = _condition(f"key {name!a}", wanted, self._types[k])
             kept = {key: group for key, group in kept.items() if accepts(key[k])}
         return self._of(kept)
 
@@ -161,8 +136,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
-        self._any()
-        return union_of_groups(list(self._groups.values()))
+        if not self._groups:
+            raise InputError("the cube has no groups.")
+        return union_of_groups([*self._groups.values()])
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows."""
@@ -193,12 +169,11 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __sub__(self, other: Any) -> SummaryCube:
         """The rows that are not in the other cube; groups without rows are left out."""
         self._check_alike(other)
-        for key in other:
-            if key not in self._groups:
-                raise InputError(
-                    f"group {key!a} is not in the cube to subtract from. Subtract only what was "
-                    "added."
-                )
+        if unknown := other._groups.keys() - self._groups.keys():
+            raise InputError(
+                f"group {unknown.pop()!a} is not in the cube to subtract from; take away only what "
+                "was added."
+            )
         groups = {key: (self[key] - other[key]).to_bytes() for key in other}
         return self._of(self._groups | groups).at_least(1)
 
@@ -206,10 +181,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         """Whether keys, shards and all sums agree exactly."""
         if not isinstance(other, SummaryCube):
             return NotImplemented
-        same = self.key_names == other.key_names and list(self) == list(other)
-        pairs = zip(self._groups.values(), other._groups.values(), strict=False)
+        same = self.key_names == other.key_names and [*self] == [*other]
         return same and all(
-            a == b or union_of_groups([a]) == union_of_groups([b]) for a, b in pairs
+            other._groups[key] == x or other[key] == self[key] for key, x in self._groups.items()
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -224,15 +198,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
                 f"{', '.join(other.key_names)}. Bring both to common ones with rollup() (--rollup)."
             )
-        for name, *types in zip(self.key_names, self._types, other._types, strict=True):
-            if types[0] != types[1] and "null" not in map(str, types):
-                raise InputError(
-                    f"key {name!a} is {types[0]} in one cube and {types[1]} in the other; the same "
-                    "group would have two keys. Make both cubes of columns of one type; of dates, "
-                    f"group by day({name}), which reads dates in texts as well."
-                )
-        if len(self) and len(other):
-            self._any().check_alike(other._any())
+        for one, another in zip(self.values(), other.values(), strict=False):
+            return one.check_alike(another)
 
     # -- files and tables ---------------------------------------------------------------------
 
@@ -279,14 +246,12 @@ def _values(summary: MomentSummary) -> dict[str, Any]:
     """Return means and shares of the columns of a group, by names."""
     found: dict[str, Any] = {"n_rows": summary.n_rows}
     for column, facts in zip(schema_of(summary).columns, column_facts(summary), strict=True):
-        if column.levels:
-            shares = facts.shares or [None] * len(facts.levels)
-            pairs = zip(facts.levels, shares, strict=True)
-            found |= {f"{facts.name}={level}": share for level, share in pairs}
-        else:
+        names = [f"{facts.name}={level}" for level in facts.levels]
+        found |= dict(zip(names, facts.shares or repeat(None), strict=False))
+        if not names:
             found[column.value_name(facts.name)] = facts.mean
-        if column.has_missing:
-            found[f"{facts.name} missing"] = None if facts.seen is None else 1.0 - facts.seen
+        if column.has_missing and facts.seen is not None:
+            found[f"{facts.name} missing"] = 1.0 - facts.seen
     return found
 
 
@@ -297,35 +262,31 @@ def union_of_bytes(groups: Sequence[bytes]) -> bytes:
 
 def _dated(value: Any, type_: Any) -> Any:
     """The date of a text, where the key has this type, of dates or times."""
-    kind = {"date32[day]": date, "timestamp[us]": datetime}.get(str(type_))
-    if kind is None or not isinstance(value, str):
-        return value
-    with suppress(ValueError):
-        time = datetime.fromisoformat(value)
-        return time if kind is datetime else time.date()
+    import pyarrow as pa
+
+    if isinstance(value, str) and pa.types.is_temporal(type_):
+        with suppress(pa.ArrowInvalid):
+            return pa.scalar(value).cast(type_).as_py()
     return value
 
 
-def _condition(name: str, wanted: Any, type_: Any) -> Callable[[Any], bool]:
+def _condition(label: str, wanted: Any, type_: Any) -> Callable[[Any], bool]:
     """Whether a value of a key is wanted; raise where it has not the type of the key."""
-
-    def read(value: Any) -> Any:
-        array = key_array([_dated(value, type_)], f"key {name!a}")
-        if array.type != type_ and array.null_count == 0 and str(type_) != "null":
-            raise InputError(
-                f"key {name!a} is {type_}; got {value!r} ({array.type}), which equals none. Give a "
-                "value of the same type; dates are written as 2026-01-31 (ISO 8601)."
-            )
-        return array[0].as_py()
-
     if callable(wanted):
         return lambda value: bool(wanted(value))
-    if isinstance(wanted, slice):
-        if wanted.step is not None:
-            raise InputError("a slice of keys has a first and a last value, and no step.")
-        low = (0,) if wanted.start is None else natural_order(read(wanted.start))
-        high = (1,) if wanted.stop is None else natural_order(read(wanted.stop))
-        return lambda value: value is not None and low <= natural_order(value) <= high
-    several = isinstance(wanted, Collection) and not isinstance(wanted, str)
-    values = {read(value) for value in (wanted if several else [wanted])}
-    return lambda value: value in values
+    is_range = isinstance(wanted, slice)
+    several = is_range or (isinstance(wanted, Collection) and not isinstance(wanted, str))
+    values = [wanted.start, wanted.stop] if is_range else [*wanted] if several else [wanted]
+    array = key_array([_dated(value, type_) for value in values], label)
+    if array.type != type_ and "null" not in (str(array.type), str(type_)):
+        raise InputError(
+            f"{label} is {type_}; got {wanted!r} ({array.type}), which equals none. Give values of "
+            "the same type; dates are written as 2026-01-31 (ISO 8601)."
+        )
+    values = array.to_pylist()
+    if not is_range:
+        return lambda value: value in values
+    low, high = (None if x is None else natural_order(x) for x in values)
+    return lambda value: (
+        value is not None and (low or (0,)) <= natural_order(value) <= (high or (1,))
+    )

@@ -139,11 +139,14 @@ def key_array(values: Any, label: str, *, with_times: bool = True) -> Any:
 
 
 def _arrow(values: Any) -> Any:
-    """Values as an Arrow array without a dictionary."""
+    """Values as an Arrow array without a dictionary; those of a list have one type."""
     import pyarrow as pa
 
     if isinstance(values, list):
         values = [x.item() if isinstance(x, np.generic) else x for x in values]
+        types = {type(x).__name__ for x in values if x is not None}
+        if len(types) > 1:
+            raise TypeError(f"it holds {' and '.join(sorted(types))}")
     array = values if isinstance(values, pa.Array) else pa.array(values, from_pandas=True)
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import usual_order
-from momentmix.errors import InputError, check_count
+from momentmix.errors import InputError
 from momentmix.groups.cube import SummaryCube, union_of_bytes
 from momentmix.groups.keys import GroupKey, parse_keys
 from momentmix.progress import check_asked, step
@@ -53,7 +53,6 @@ def summarize_by(
     *,
     families: Families = None,
     missing: Missing = "error",
-    min_rows: int = 1,
     squared_order: int | None = None,
     n_threads: int | None = None,
     progress: bool | None = None,
@@ -73,8 +72,6 @@ def summarize_by(
         As for `summarize`.
     families, missing
         As for `summarize`; all groups have the same schema.
-    min_rows : int
-        Groups of fewer rows are left out.
     squared_order, n_threads
         As for `MomentSummary`.
     progress : bool, optional
@@ -100,7 +97,6 @@ def summarize_by(
     2
     """
     asked = Reading.of(reading)
-    check_count("min_rows", min_rows, 1)
     with step("Summarizing groups", check_asked(progress)):
         table, cube = grouped(
             rows,
@@ -113,7 +109,7 @@ def summarize_by(
             n_threads=n_threads,
         )
         warn_of_notes(table.notes)
-        return cube.at_least(min_rows) if min_rows > 1 else cube
+        return cube
 
 
 def grouped(

@@ -93,7 +93,7 @@ def test_what_cannot_be_is_said_and_nothing_is_written(
 
 def test_a_cube_without_groups(momentmix, files, tmp_path):
     empty = tmp_path / "empty.parquet"
-    mm.summarize_by(files / "a.csv", by="region", min_rows=10**6).save(empty)
+    mm.summarize_by(files / "a.csv", by="region").at_least(10**6).save(empty)
     done = momentmix("info", empty)
     assert done.code == 0
     assert "region" in done.out

@@ -50,10 +50,9 @@ def test_conditions_on_keys(cube):
     [
         ({"store": 1}, "no key 'store'; it has region, day, flag"),
         ({"day": "soon"}, "key 'day' is date32.*; got .soon. .string.*ISO 8601"),
-        ({"region": ["EU", 3]}, "key 'region' is string; got 3 .int64"),
+        ({"region": ["EU", 3]}, "key 'region': .* it holds int and str"),
         ({"flag": "True"}, "key 'flag' is bool; got 'True' .string., which equals none"),
         ({"day": slice(dt.datetime(2026, 1, 1), None)}, "'day' is date32.*; got .* .timestamp"),
-        ({"day": slice(None, None, 2)}, "no step"),
     ],
 )
 def test_conditions_that_cannot_be(cube, conditions, message):

@@ -115,8 +115,8 @@ def test_cubes_with_dates_and_with_texts_do_not_mix():
     texts, days = (mm.summarize_by(table(DAYS), by=by) for by in ("ts", "day(ts)"))
     days = mm.SummaryCube(["ts"], dict(days))
     for one, other in ((texts, days), (days, texts)):
-        with pytest.raises(InputError, match=r"key 'ts' is .* group by day\(ts\), which reads"):
+        with pytest.raises(InputError, match=r"key 'ts': a key must hold .* it holds date and str"):
             _ = one + other
     numbers = mm.summarize_by(table(DAYS).assign(ts=3), by="ts")
-    with pytest.raises(InputError, match="'ts' is string in one cube and int64 in the other"):
+    with pytest.raises(InputError, match="it holds int and str"):
         _ = texts + numbers
