@@ -239,10 +239,10 @@ def test_keys_that_differ_in_kind_between_files_are_refused(tmp_path):
         ("week(store)", "'store'.*: week.. needs dates, and the column holds int64"),
         ("week(region)", "row 0, column .*'region'.*: ' US' is no date; dates must be written"),
         ("decade(ts)", "must be year\\(column\\)"),
-        ("store,store", "given twice"),
+        ("store,store", "must have different names"),
         ([], "by must be names"),
         ([3], "by must be names"),
-        ("n_rows", "cannot be called 'n_rows'"),
+        ("n_rows", "must have different names, and none of n_rows"),
     ],
 )
 def test_keys_that_cannot_be(frame, by, message):

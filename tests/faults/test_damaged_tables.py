@@ -155,7 +155,7 @@ def test_changed_copies_are_refused(tmp_path):
         pq.write_table(table.set_column(1, "store", key).drop_columns("checksum"), path)
         with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .* a key "):
             mm.SummaryCube.load(path)
-    with pytest.raises(SummaryFileError, match="not a regular file"):
+    with pytest.raises(SummaryFileError, match="no regular file"):
         mm.SummaryCube.load(tmp_path)
 
 
@@ -164,5 +164,5 @@ def test_cubes_that_no_file_can_hold_are_refused():
     for values in (["\ud800"], [2**64], [1, 1.5], [1, "1"]):
         with pytest.raises(InputError, match="key 'key': a key must hold text, whole numbers"):
             mm.SummaryCube(["key"], dict.fromkeys([(value,) for value in values], summary))
-    with pytest.raises(InputError, match="cannot be called 'checksum'"):
+    with pytest.raises(InputError, match="must have different names, and none of n_rows"):
         mm.SummaryCube(["checksum"], {("a",): summary})

@@ -204,10 +204,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     # -- files and tables ---------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the cube as a Parquet file (.parquet).
+        """Write a Parquet file (.parquet) of the columns keys, n_rows, summary and checksum.
 
-        The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
-        keys. See docs/file-format.md.
+        Other programs can filter it by the keys. See docs/file-format.md.
         """
         write_cube(path, self.key_names, self._groups)
 

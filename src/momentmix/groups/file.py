@@ -58,8 +58,7 @@ def read_cube(path: str | os.PathLike[str]) -> tuple[tuple[str, ...], dict[Group
 
     name = os.fspath(path)
     if not os.path.isfile(path):
-        why = "is not a regular file" if os.path.exists(path) else "does not exist"
-        raise SummaryFileError(f"{name} {why}; give the path of a saved cube.")
+        raise SummaryFileError(f"{name} does not exist, or is no regular file.")
     try:
         with refuse_damage(InputError, lambda: os.path.getsize(path)):
             file = parquet.ParquetFile(path, page_checksum_verification=True)
@@ -87,17 +86,11 @@ def _contents(table: Any) -> tuple[tuple[str, ...], dict[GroupKey, bytes]]:
                 f"the checksum of group {key!a} does not match: its key or its summary was "
                 f"changed. Where keys were changed on purpose, leave out the column {_CHECKSUM}"
             )
-        if not _is_summary(group, count):
+        if not group or not is_whole(group) or rows_of(group) != count:
             raise InputError(f"the summary of group {key!a} is not that of its {count} rows")
     if len({*keys}) < len(keys):
         raise InputError("it has several rows of the same group")
     return names, dict(zip(keys, groups, strict=True))
-
-
-def _is_summary(group: bytes | None, n_rows: int | None) -> bool:
-    with suppress(SummaryFileError):
-        return group is not None and is_whole(group) and rows_of(group) == n_rows
-    return False
 
 
 def is_cube(path: str | os.PathLike[str]) -> bool:

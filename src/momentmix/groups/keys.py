@@ -1,10 +1,5 @@
 """Keys of groups as Arrow arrays: columns as they are, or periods of dates.
 
-| in `by` | key | values |
-|---|---|---|
-| ``region`` | region | text, whole numbers, true and false, days; text in CSV |
-| ``week(ts)``, also year, quarter, month, day, hour | week | first day of the period, or the hour |
-
 A missing cell is a value of a key, None.
 """
 
@@ -69,8 +64,7 @@ def parse_keys(by: str | Sequence[str]) -> list[Key]:
     for unit, column in pairs:
         if unit and unit not in UNITS:
             raise InputError(
-                f"a key of dates must be {', '.join(f'{u}(column)' for u in UNITS)}; got "
-                f"{unit}({column})."
+                f"a key of dates must be {'(column), '.join(UNITS)}(column); got {unit}({column})."
             )
         several = unit and units.count(unit) > 1  # week(start), week(end)
         keys.append(Key(f"{unit}_{column}" if several else unit or column, column, unit))
@@ -80,14 +74,11 @@ def parse_keys(by: str | Sequence[str]) -> list[Key]:
 
 def check_names(names: Sequence[str]) -> None:
     """Raise unless these can be names of keys."""
-    for name in names:
-        if names.count(name) > 1:
-            raise InputError(f"keys must differ; {name!a} is given twice.")
-        if name in RESERVED:
-            raise InputError(
-                f"a key cannot be called {name!a}, which the file of a cube needs; rename the "
-                "column."
-            )
+    if len({*names, *RESERVED}) < len(names) + len(RESERVED):
+        raise InputError(
+            f"keys must have different names, and none of {', '.join(RESERVED)}, which the file of "
+            f"a cube needs; got {', '.join(map(ascii, names))}. Rename columns."
+        )
 
 
 def natural_order(value: Value) -> tuple[Any, ...]:
