@@ -165,15 +165,18 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
         )
     data, _, example = _parts_of(data)
 
+    schema = Schema(mixture.columns)
+
     def rows_of(block: Any, name: str) -> TableRows:
-        schema = Schema(mixture.columns)
         with _named(name):
             table = MemoryTable(block, name, schema.column_names)
             return rows_to_predict(schema, table, "the mixture")
 
     # Columns of partitions may come in another order than in a mixture without names.
     names = rows_of(example, "the collection").column_names
-    mixture = mixture if names is None else mixture.with_feature_names(names)
+    if names is not None:
+        mixture = mixture.with_feature_names(names)
+        schema = Schema(mixture.columns)
 
     def labels(block: Any, number: int) -> NDArray[np.int64]:
         if not len(block):

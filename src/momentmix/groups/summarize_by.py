@@ -16,7 +16,6 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import usual_order
-from momentmix.errors import InputError
 from momentmix.groups.cube import SummaryCube, union_of_bytes
 from momentmix.groups.keys import GroupKey, parse_keys
 from momentmix.progress import check_asked, step
@@ -38,7 +37,7 @@ from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.selection import choose_columns
-from momentmix.tables.source import Source, check_different
+from momentmix.tables.source import check_different
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 _WAITING_BYTES = 1 << 26  # of rows before they are sorted
@@ -135,19 +134,18 @@ def grouped(
     order = usual_order(rows.n_features) if order is None else order
     empty = shards_of(rows, order, **settings)()
     names, pieces = [key.name for key in keys], dict[GroupKey, list[bytes]]()
-    types, n_dropped = None, 0
+    n_dropped = 0
     for table, source in enumerate(sources):
-        sums = _GroupSums(empty, source, types)
+        sums = _GroupSums(empty)
         for block in rows.source_blocks(table, others=[key.number(source) for key in keys]):
             n_dropped += block.n_read - len(block.features)
             pairs = zip(keys, block.others, strict=True)
-            values = {key.name: key.values(x, source, block.first_row) for key, x in pairs}
+            values = [key.values(cells, source, block.first_row) for key, cells in pairs]
             sums.add(block, values)
         for key, totals in sums.finish():
             facts = [source.mark, names, key, contents_of(totals)]
             digest = shard_digest(json.dumps(facts, default=str))
             pieces.setdefault(key, []).append(pack(renamed(totals, digest)))
-        types = sums.types
     rows.n_dropped = n_dropped
     if not pieces:
         raise rows.without_rows()
@@ -157,27 +155,18 @@ def grouped(
 class _GroupSums:
     """Exact sums of each group of the rows of one table."""
 
-    def __init__(self, empty: MomentSummary, source: Source, types: Any) -> None:
-        self.state, self.n_threads, self.source = empty._state, empty._n_threads, source
-        self.types = types  # of the keys, a schema of Arrow; None before the first rows
+    def __init__(self, empty: MomentSummary) -> None:
+        self.state, self.n_threads = empty._state, empty._n_threads
         self.frame: RowFrame | None = None  # of all groups, from the first rows
         self.shards = dict[GroupKey, OpenShard]()
         self.waiting, self.n_bytes = list[tuple[Float, Any]](), 0
 
-    def add(self, block: RowBlock, values: dict[str, Any]) -> None:
-        """Add rows with these values of keys."""
+    def add(self, block: RowBlock, values: Sequence[Any]) -> None:
+        """Add rows with these values of each key."""
         import pyarrow as pa
 
-        keys = pa.table(values)
+        keys = pa.table(values, names=[str(k) for k in range(len(values))])
         keys = keys if block.kept is None else keys.filter(pa.array(block.kept))
-        try:
-            known = [] if self.types is None else [self.types]
-            self.types = pa.unify_schemas([*known, keys.schema])
-        except pa.ArrowTypeError as error:
-            raise InputError(
-                f"{self.source.name}: a key has another type than in the inputs before it, so that "
-                f"the same group would have two keys: {error}. Convert one of the columns."
-            ) from None
         self.waiting.append((block.features, keys))
         self.n_bytes += block.features.nbytes
         if self.n_bytes >= _WAITING_BYTES:
@@ -194,9 +183,9 @@ class _GroupSums:
         if self.frame is None and len(rows):
             head = np.ascontiguousarray(rows[:_FIRST_ROWS])
             self.frame = frame_of(head, block_extremes(head[None])[0])
-        table = pa.concat_tables([keys.cast(self.types) for keys in tables])
-        names = [str(k) for k in range(table.num_columns)]
-        table = table.rename_columns(names).append_column("row", pa.array(np.arange(len(rows))))
+        table = pa.concat_tables(tables, promote_options="default")  # of cells that are all missing
+        names = table.column_names
+        table = table.append_column("row", pa.array(np.arange(len(rows))))
         groups = table.group_by(names, use_threads=False).aggregate([("row", "list")])
         numbers = groups["row_list"].combine_chunks()
         rows, ends = rows.take(numbers.values, axis=0), numbers.offsets.to_pylist()
@@ -227,7 +216,7 @@ class _GroupSums:
         shards = [self.shards.pop(key) for key in keys]
         blocks = np.array([np.concatenate([rows for rows, _ in x.waiting]) for x in shards])
         ends, n_rows, names = block_extremes(blocks), blocks.shape[1], self.state.closed.names
-        fits = self.frame.fits(ends).all(axis=1)
+        fits = np.atleast_1d(self.frame.fits(ends).all(axis=1))
         sums = shards[0].executor.sums(blocks[fits], None, self.frame.units)
         places = np.zeros((digits_needed(float(np.abs(sums).max(initial=1.0))), sums.size))
         add_digits(sums.reshape(1, -1), places)
@@ -237,7 +226,7 @@ class _GroupSums:
             if is_near:
                 own = np.ascontiguousarray(trimmed(digits[:, next(number)]))
                 exact = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = Totals(self.state.layout, *exact, *bounds, names=names)
+                totals = replace(Totals(self.state.layout, *exact, *bounds), names=names)
                 yield key, as_shard(totals, self.state.row_schema, bytes(16))
             else:
                 yield key, closed(shard, names)
