@@ -10,7 +10,7 @@ from itertools import repeat
 from operator import itemgetter
 from typing import Any
 
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError
 from momentmix.groups.file import read_cube, write_cube
 from momentmix.groups.keys import GroupKey, check_names, key_array, natural_order
 from momentmix.summary.column_facts import column_facts, schema_of
@@ -177,26 +177,13 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         groups = {key: (self[key] - other[key]).to_bytes() for key in other}
         return self._of(self._groups | groups).at_least(1)
 
-    def __eq__(self, other: object) -> bool:
-        """Whether keys, shards and all sums agree exactly."""
-        if not isinstance(other, SummaryCube):
-            return NotImplemented
-        same = self.key_names == other.key_names and [*self] == [*other]
-        return same and all(
-            other._groups[key] == x or other[key] == self[key] for key, x in self._groups.items()
-        )
-
-    __hash__ = None  # type: ignore[assignment]
-
     def _check_alike(self, other: Any) -> None:
-        if not isinstance(other, SummaryCube):
-            raise InputTypeError(
-                f"a cube can be combined with another SummaryCube only; got {type(other).__name__}."
-            )
-        if other.key_names != self.key_names:
+        names = getattr(other, "key_names", [])
+        if names != self.key_names:
             raise InputError(
-                f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
-                f"{', '.join(other.key_names)}. Bring both to common ones with rollup() (--rollup)."
+                f"cubes can be combined with cubes of the same keys, {', '.join(self.key_names)}; "
+                f"got {', '.join(names) or type(other).__name__}. Bring both to common keys with "
+                "rollup() (--rollup)."
             )
         for one, another in zip(self.values(), other.values(), strict=False):
             return one.check_alike(another)
