@@ -36,8 +36,9 @@ def write_cube(
     if Path(path).suffix.lower() != ENDING:
         raise InputError(f"a cube is a file {ENDING}; got {os.fspath(path)!a}.")
     columns = {name: key_array([key[k] for key in groups], name) for k, name in enumerate(names)}
-    rows = [(key, rows_of(group), group) for key, group in groups.items()]
-    columns[_COUNT] = pa.array([n_rows for _, n_rows, _ in rows], pa.int64())
+    counts = [rows_of(group) for group in groups.values()]
+    rows = zip(groups, counts, groups.values(), strict=True)
+    columns[_COUNT] = pa.array(counts, pa.int64())
     columns[_SUMMARY] = pa.array([*groups.values()], pa.large_binary())
     columns[_CHECKSUM] = pa.array([_row_checksum(names, *row) for row in rows], pa.binary())
     stream = io.BytesIO()
