@@ -1,9 +1,8 @@
 """Summaries, fits and lazy predictions of Dask collections.
 
-Rows stay where they are, functions go to them, and what comes back is a summary, the sums of an EM
-pass, or a sample of at most 40,000 rows. Each is a tree reduction of Dask over the partitions: its
-shape follows from their number alone, and tasks are pure, so that lost workers, and tasks that run
-twice, change no bit.
+Functions go to the rows, and what comes back is a summary, the sums of an EM pass, or a sample of
+at most 40,000 rows: each a tree reduction whose shape follows from the number of partitions. Tasks
+are pure, so that lost workers, and tasks that run twice, change no bit.
 """
 
 from __future__ import annotations
@@ -77,10 +76,9 @@ def summarize(
     retries: int = 0,
     progress: bool | None = None,
 ) -> MomentSummary:
-    """Moments of rows on a cluster, in one pass.
+    """Moments of rows on a cluster, in one pass, with a shard for each partition.
 
-    Each partition becomes one shard of the summary. Merging is exact, so the bytes depend on the
-    partitions alone: not on the number of workers, or on workers that were lost meanwhile.
+    Its bytes depend on the partitions alone, not on the workers, or on those lost meanwhile.
 
     Parameters
     ----------
@@ -99,11 +97,9 @@ def summarize(
     Examples
     --------
     >>> import dask.array, numpy as np
-    >>> rows = np.arange(12.0).reshape(6, 2) ** 2
-    >>> lazy = dask.array.from_array(rows, chunks=(2, 1))
-    >>> summary = summarize(lazy, order=2, shard_id="squares")
-    >>> summary.n_rows, summary.mean.tolist() == rows.mean(axis=0).tolist()
-    (6, True)
+    >>> lazy = dask.array.from_array(np.arange(12.0).reshape(6, 2), chunks=(2, 1))
+    >>> summarize(lazy, order=2).mean.tolist()
+    [5.0, 6.0]
     """
     if missing == "mar":
         raise InputError(NO_MAR)
@@ -168,6 +164,7 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
             f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
     data, _, example = _parts_of(data)
+
     schema = Schema(mixture.columns)
 
     def rows_of(block: Any, name: str) -> TableRows:
@@ -186,18 +183,15 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
             return np.empty(0, np.int64)
         rows = rows_of(block, f"partition {number}")
         # Where the mixture has a schema, missing cells are for its density.
-        values = mixture.predict(rows.read_all() if mixture.schema is None else rows)
-        return np.asarray(values)
-
-    def of_array(block: Any, block_id: Any = (0,)) -> NDArray[np.int64]:
-        return labels(block, block_id[0])
+        return np.asarray(mixture.predict(rows.read_all() if mixture.schema is None else rows))
 
     def of_frame(frame: Any, partition_info: Any = None) -> Any:
-        number = (partition_info or {"number": 0})["number"]
-        return pd.Series(labels(frame, number), name="label", index=frame.index)
+        found = labels(frame, (partition_info or {"number": 0})["number"])
+        return pd.Series(found, name="label", index=frame.index)
 
     if isinstance(data, dask.dataframe.DataFrame):
         return data.map_partitions(of_frame, meta=of_frame(data._meta.iloc[:0]))
+    of_array = lambda block, block_id=(0,): labels(block, block_id[0])  # noqa: E731
     return data.map_blocks(of_array, meta=np.empty(0, np.int64), dtype=np.int64, drop_axis=1)
 
 
@@ -208,14 +202,12 @@ def _parts_of(data: Any) -> tuple[Any, list[Any], Any]:
     if not isinstance(data, dask.array.Array):
         raise InputTypeError(
             f"rows must be a dask.array or a dask.dataframe; got {type(data).__name__}. Files "
-            "become one by dask.dataframe.read_parquet(...); rows in this process, and summaries, "
-            "need no cluster: momentmix.summarize and fit."
+            "become one by dask.dataframe.read_parquet(...)."
         )
     if data.ndim != 2 or math.isnan(data.shape[1]):
         raise InputError(
-            "rows must have shape (n_rows, n_features), and a known number of columns; the "
-            f"dask.array has shape {data.shape}. Reshape it to a table, or call "
-            "compute_chunk_sizes() on it."
+            f"rows must have a known number of columns; the dask.array has shape {data.shape}. "
+            "Reshape it to a table, or call compute_chunk_sizes() on it."
         )
     data = data if data.numblocks[1] == 1 else data.rechunk({1: -1})
     parts = data.to_delayed().ravel().tolist()
@@ -329,11 +321,11 @@ class DaskRows(Rows):
     def _head(self, example: Any) -> Any:
         """The first rows; those of each partition where there may be levels."""
         head, run = delayed(pd.DataFrame.head), partial(dask.compute, retries=self.retries)
-        if all(map(pd.api.types.is_numeric_dtype, example.dtypes)):
-            found = (run(head(part, LOOKED_AT))[0] for part in self._parts)
-            return next((rows for rows in found if len(rows)), example)
-        n_rows = LOOKED_AT // len(self._parts) + 1
-        return pd.concat(run(*(head(part, n_rows) for part in self._parts)))
+        if not all(map(pd.api.types.is_numeric_dtype, example.dtypes)):
+            n_rows = LOOKED_AT // len(self._parts) + 1
+            return pd.concat(run(*(head(part, n_rows) for part in self._parts)))
+        found = (run(head(part, LOOKED_AT))[0] for part in self._parts)
+        return next((rows for rows in found if len(rows)), example)
 
     def _find(self, rows: TableRows, *asked: Any) -> list[Content]:
         contents: list[Content] = self._reduced(_contents, _joined_contents, rows, *asked)
@@ -384,10 +376,7 @@ class DaskRows(Rows):
 
     def blocks(self) -> NoReturn:
         """Refused: the rows are not brought here."""
-        raise InputTypeError(
-            "these rows lie on a cluster and are not brought here block by block; use sum_blocks() "
-            "to work on them there, or take() for a few of them."
-        )
+        raise InputTypeError("rows lie on a cluster and are not brought here; use sum_blocks().")
 
     def sum_blocks(self, work: Callable[[Float], Sums], n_threads: int = 1) -> Sums:
         """Add up ``work`` of each block in a fixed order, with one thread for each task."""
@@ -403,8 +392,7 @@ class DaskRows(Rows):
         rows, counts = self._reduced(_taken, _added, self.like, own)
         if counts != self._counts:
             raise InputError(
-                "partitions had other numbers of rows in the first pass than now: they are not the "
-                "same each time they are computed. Fix the seed of the step that makes them, or "
-                "persist() the collection first."
+                "partitions had other numbers of rows in the first pass than now. Fix the seed of "
+                "the step that makes them, or persist() the collection first."
             )
         return np.concatenate(rows)

@@ -55,7 +55,7 @@ def test_a_group_has_the_sums_of_its_rows(table):
     assert set(cube) == {*keys}
     for key in cube:
         part = table[[other == key for other in keys]].drop(columns=["key", "day"])
-        alone = mm.summarize(part, families=cube.schema, missing="model")
+        alone = mm.summarize(part, families=cube.total().schema, missing="model")
         assert cube[key].n_rows == len(part)
         assert cube[key].mean.tolist() == alone.mean.tolist()
         assert cube[key].minimum[:2].tolist() == alone.minimum[:2].tolist()
@@ -199,7 +199,7 @@ def test_all_kinds_of_tables_have_the_same_groups(frame, kind, tmp_path):
     store, opened = (frame[x].astype(str) if are_texts else frame[x] for x in ("store", "open"))
     regions = [x if isinstance(x, str) else None for x in frame["region"]]
     keys = list(zip(regions, store, opened, weeks, strict=True))
-    assert cube.feature_names == ("a", "b", "c")
+    assert cube.total().feature_names == ("a", "b", "c")
     assert cube.group_rows == pd.Series(keys).value_counts().to_dict()
     assert {type(key[1]) for key in cube} == {str if are_texts else int}
     key = keys[0]
@@ -223,7 +223,7 @@ def test_keys_of_csv_are_text(tmp_path):
 def test_keys_that_differ_in_kind_between_files_are_refused(tmp_path):
     pd.DataFrame({"x": [0.5, 1.0], "k": [1, 2]}).to_parquet(tmp_path / "a.parquet")
     (tmp_path / "b.csv").write_text("x,k\n2.5,2\n4.0,\n")
-    with pytest.raises(InputError, match=r"key 'k' is string in .*b\.csv, and int64 before it"):
+    with pytest.raises(InputError, match=r"key 'k': a key must hold .* it holds int and str"):
         mm.summarize_by(tmp_path, by="k")
     pd.DataFrame({"x": [0.5], "k": pd.array([None], "float64")}).to_parquet(tmp_path / "b.parquet")
     (tmp_path / "b.csv").unlink()
@@ -233,16 +233,16 @@ def test_keys_that_differ_in_kind_between_files_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("by", "message"),
     [
-        ("nonsense", "has no column 'nonsense' to group by"),
+        ("nonsense", "no column to group by named 'nonsense'"),
         ("ts", "column 'ts': a key must hold .* timestamp.* week\\(column\\)"),
         ("a", "column 'a': a key must hold text, whole numbers"),
-        ("week(store)", "column 'store': week.. needs dates, and the column holds int64"),
-        ("week(region)", "row 0, column 'region': ' US' is no date; dates must be written"),
+        ("week(store)", "'store'.*: week.. needs dates, and the column holds int64"),
+        ("week(region)", "row 0, column .*'region'.*: ' US' is no date; dates must be written"),
         ("decade(ts)", "must be year\\(column\\)"),
-        ("store,store", "given twice"),
+        ("store,store", "must have different names"),
         ([], "by must be names"),
         ([3], "by must be names"),
-        ("n_rows", "cannot be called 'n_rows'"),
+        ("n_rows", "must have different names, and none of n_rows"),
     ],
 )
 def test_keys_that_cannot_be(frame, by, message):
@@ -259,26 +259,15 @@ def test_two_keys_of_one_column(frame):
     assert names.key_names == ("day_ts", "day_end")
 
 
-def test_keys_of_folders(frame, tmp_path):
+def test_names_of_folders_are_columns_of_queries(frame, tmp_path):
     known = frame.dropna()
     for (region, store), part in known.groupby(["region", "store"]):
-        folder = tmp_path / f"region={region.strip()}" / f"store={store}"
+        folder = tmp_path / f"region={region}" / f"store={store}"
         folder.mkdir(parents=True)
         part[["a", "b", "c", "ts"]].to_parquet(folder / "part-0.parquet", index=False)
-    cube = mm.summarize_by(tmp_path, by="region,store", exclude=["ts"])
-    counts = known.assign(region=known["region"].str.strip()).groupby(["region", "store"]).size()
-    assert cube.group_rows == counts.to_dict()
-    mixed = mm.summarize_by(tmp_path, by=["region", "month(ts)"])
-    assert mixed.n_rows == len(known)
-    nothing = tmp_path / "region=__HIVE_DEFAULT_PARTITION__" / "store=007"
-    nothing.mkdir(parents=True)
-    frame[["a", "b", "c", "ts"]].tail(9).to_parquet(nothing / "part-0.parquet", index=False)
-    cube = mm.summarize_by(tmp_path, by="region,store", exclude=["ts"])
-    assert cube[None, "007"].n_rows == 9  # no number, so that all are text
-    (tmp_path / "day=2026-01-07").mkdir()
-    frame[["a"]].to_parquet(tmp_path / "day=2026-01-07" / "x.parquet")
-    by_week = mm.summarize_by(tmp_path / "day=2026-01-07" / "x.parquet", by="week(day)")
-    assert [*by_week] == [(dt.date(2026, 1, 5),)]
+    rows = pl.scan_parquet(tmp_path, hive_partitioning=True)
+    cube = mm.summarize_by(rows, by="region,store", exclude=["ts"])
+    assert cube.group_rows == known.groupby(["region", "store"]).size().to_dict()
 
 
 def test_small_groups_have_the_sums_of_groups_that_are_summed_one_by_one():
@@ -292,12 +281,6 @@ def test_small_groups_have_the_sums_of_groups_that_are_summed_one_by_one():
     cube = mm.summarize_by(frame, by="store", missing="model")
     for (key,), part in zip(cube, cube.values(), strict=True):
         rows = frame[frame["store"] == key].drop(columns="store")
-        alone = mm.summarize(rows, families=cube.schema, missing="model")
+        alone = mm.summarize(rows, families=cube.total().schema, missing="model")
         np.testing.assert_allclose(part.mean, alone.mean, rtol=1e-14, atol=1e-14)
         np.testing.assert_allclose(part.deviation, alone.deviation, rtol=1e-9, atol=1e-6)
-
-
-def test_groups_without_end_are_refused(monkeypatch):
-    monkeypatch.setattr("momentmix.groups.summarize_by._MOST_GROUPS", 50)
-    with pytest.raises(InputError, match="at most 50 groups; there are more"):
-        mm.summarize_by({"id": np.arange(51), "x": np.arange(51) / 2}, by="id")

@@ -155,16 +155,14 @@ def test_changed_copies_are_refused(tmp_path):
         pq.write_table(table.set_column(1, "store", key).drop_columns("checksum"), path)
         with pytest.raises(SummaryFileError, match=r"copy\.parquet cannot .* a key "):
             mm.SummaryCube.load(path)
-    with pytest.raises(SummaryFileError, match="not a regular file"):
+    with pytest.raises(SummaryFileError, match="no regular file"):
         mm.SummaryCube.load(tmp_path)
 
 
-def test_cubes_that_no_file_can_hold_are_refused(tmp_path):
+def test_cubes_that_no_file_can_hold_are_refused():
     summary = mm.summarize([[1.0], [2.0]])
-    for values in (["\ud800"], [2**64], [1, True + 0.5]):
-        cube = mm.SummaryCube(["key"], dict.fromkeys([(value,) for value in values], summary))
-        with pytest.raises(InputError, match="key 'key' cannot be stored"):
-            cube.save(tmp_path / "cube.parquet")
-    with pytest.raises(InputError, match="cannot be called 'checksum'"):
-        mm.SummaryCube(["checksum"], {("a",): summary}).save(tmp_path / "cube.parquet")
-    assert not list(tmp_path.iterdir())
+    for values in (["\ud800"], [2**64], [1, 1.5], [1, "1"]):
+        with pytest.raises(InputError, match="key 'key': a key must hold text, whole numbers"):
+            mm.SummaryCube(["key"], dict.fromkeys([(value,) for value in values], summary))
+    with pytest.raises(InputError, match="must have different names, and none of n_rows"):
+        mm.SummaryCube(["checksum"], {("a",): summary})

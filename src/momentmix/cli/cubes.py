@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from momentmix.errors import InputError
-from momentmix.wording import did_you_mean
 
 if TYPE_CHECKING:
     from momentmix.groups.cube import SummaryCube
@@ -54,17 +53,7 @@ def load_groups(paths: Sequence[str], where: Sequence[str], rollup: str | None) 
     names = [name.strip() for name in rollup.split(",") if name.strip()]
     if not names:
         raise click.UsageError(f"--rollup needs keys to keep: {', '.join(cube.key_names)}.")
-    for name in names:
-        _check_key(cube, name, f"--rollup {rollup}")
     return cube.rollup(*names)
-
-
-def _check_key(cube: SummaryCube, name: str, said: str) -> None:
-    if name not in cube.key_names:
-        raise InputError(
-            f"{said}: the cube has no key {name!a}; it has {', '.join(cube.key_names)}."
-            f"{did_you_mean(name, cube.key_names)}"
-        )
 
 
 def chosen(cube: SummaryCube, where: Sequence[str], option: str = "--where") -> SummaryCube:
@@ -77,7 +66,6 @@ def chosen(cube: SummaryCube, where: Sequence[str], option: str = "--where") -> 
         wanted.setdefault(name.strip(), []).append(value.strip())
     found = cube
     for name, texts in wanted.items():
-        _check_key(cube, name, f"{option} {name}=…")
         found = found.where(**{name: partial(_is_wanted, texts, option)})
     if not len(found):
         raise InputError(f"no group has {' and '.join(where)}; {_listed(cube, list(wanted))}")

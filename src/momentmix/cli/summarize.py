@@ -14,7 +14,6 @@ from momentmix.wording import plural
 
 if TYPE_CHECKING:
     from momentmix.groups.cube import SummaryCube
-    from momentmix.groups.summarize_by import GroupedTable
     from momentmix.summary.summary import MomentSummary
     from momentmix.tables.table_rows import TableRows
 
@@ -61,8 +60,8 @@ def summarize_command(
     """Sum the moments of rows in one pass over files, folders, globs, or from - (CSV).
 
     With --by, the output is a cube: a table (.parquet) of keys, numbers of rows and
-    summaries that merge, fit, compare and track read. Keys are names of columns or of folders
-    (region=EU/), or year, quarter, month, week, day or hour of a column of dates.
+    summaries that merge, fit, compare and track read. Keys are names of columns, or
+    year, quarter, month, week, day or hour of a column of dates.
     """
     from momentmix.capacity import usual_order
     from momentmix.cli.cubes import names_cube
@@ -80,9 +79,8 @@ def summarize_command(
         if by is None:
             rows, made = _summary(inputs, order, settings, families, read_options, target)
         else:
-            table = _grouped(inputs, by, families, read_options)
-            _say_notes(table.rows, target)
-            rows, whole = table.rows, table.cube(order, **settings)
+            rows, whole = _grouped(inputs, by, order, settings, families, read_options)
+            _say_notes(rows, target)
             made = whole.at_least(min_rows)
             small = len(whole) - len(made), whole.n_rows - made.n_rows
         made.save(output)
@@ -112,9 +110,14 @@ def _summary(
 
 
 def _grouped(
-    inputs: tuple[str, ...], by: str, families: Any, read_options: ReadOptions
-) -> GroupedTable:
-    from momentmix.groups.summarize_by import GroupedTable
+    inputs: tuple[str, ...],
+    by: str,
+    order: int | None,
+    settings: dict[str, Any],
+    families: Any,
+    read_options: ReadOptions,
+) -> tuple[TableRows, SummaryCube]:
+    from momentmix.groups.summarize_by import grouped
 
     if not by.strip(" ,"):
         raise click.UsageError(
@@ -123,7 +126,7 @@ def _grouped(
     if "-" in inputs:
         raise click.UsageError("--by needs files; standard input has no name for its shards.")
     missing, reading = read_options.missing, read_options.reading()
-    return GroupedTable.open(list(inputs), by, families, missing, reading)
+    return grouped(list(inputs), by, order, families, missing, reading, **settings)
 
 
 def _say_notes(rows: TableRows, target: Target) -> None:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import date, datetime
-from numbers import Number
+from contextlib import suppress
+from copy import copy
+from itertools import repeat
+from operator import itemgetter
 from typing import Any
 
-import numpy as np
-
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError
 from momentmix.groups.file import read_cube, write_cube
-from momentmix.groups.keys import GroupKey, natural_order
+from momentmix.groups.keys import GroupKey, check_names, key_array, natural_order
 from momentmix.summary.column_facts import column_facts, schema_of
 from momentmix.summary.file import rows_of
 from momentmix.summary.summary import MomentSummary, union_of_groups
-from momentmix.tables.schema import Schema
 from momentmix.wording import did_you_mean
 
 
@@ -52,26 +51,34 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         self, names: Sequence[str], groups: Mapping[GroupKey, MomentSummary | bytes]
     ) -> None:
         self.key_names = tuple(names)
-        for key in groups:
-            if not isinstance(key, tuple) or len(key) != len(self.key_names):
-                raise InputError(
-                    f"a group must have a value of each key, {', '.join(self.key_names)}; got "
-                    f"{key!a}."
-                )
-        order = sorted(groups, key=lambda key: [natural_order(value) for value in key])
-        packed = ((key, groups[key]) for key in order)
+        check_names(self.key_names)
+        if any(not isinstance(key, tuple) or len(key) != len(self.key_names) for key in groups):
+            raise InputError(f"groups must have a value of each key, {', '.join(self.key_names)}.")
+        arrays = [
+            key_array([*map(itemgetter(k), groups)], f"key {x!a}") for k, x in enumerate(names)
+        ]
+        self._types = [array.type for array in arrays]
+        keys = list(zip(*(array.to_pylist() for array in arrays), strict=True)) or list(groups)
+        rows = sorted(
+            zip(keys, groups.values(), strict=True), key=lambda row: [*map(natural_order, row[0])]
+        )
         self._groups: dict[GroupKey, bytes] = {
-            key: group if isinstance(group, bytes) else group.to_bytes() for key, group in packed
+            key: group if isinstance(group, bytes) else group.to_bytes() for key, group in rows
         }
+
+    def _of(self, groups: Mapping[GroupKey, bytes]) -> SummaryCube:
+        """A cube of some of the groups, in their order."""
+        twin = copy(self)
+        twin._groups = dict(groups)
+        return twin
 
     # -- groups -------------------------------------------------------------------------------
 
     def _key(self, key: Any) -> Any:
-        """A key with dates in the place of their texts."""
+        """A key as it is in the cube, with dates in the place of their texts."""
         key = key if isinstance(key, tuple) else (key,)
-        if len(key) != len(self.key_names):
-            return key
-        return tuple([_dated(value, self._example(k)) for k, value in enumerate(key)])
+        is_whole = len(key) == len(self.key_names)
+        return tuple(map(_dated, key, self._types)) if is_whole else key
 
     def __getitem__(self, key: Any) -> MomentSummary:
         return union_of_groups([self._groups[self._key(key)]])
@@ -95,26 +102,6 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         """Number of rows of each group."""
         return {key: rows_of(group) for key, group in self._groups.items()}
 
-    @property
-    def feature_names(self) -> tuple[str, ...] | None:
-        """Names of the features of the summaries."""
-        return self._any().feature_names
-
-    @property
-    def schema(self) -> Schema | None:
-        """Schema of the features; None where the features are the columns."""
-        return self._any().schema
-
-    @property
-    def order(self) -> int:
-        """Highest order of the moments."""
-        return self._any().order
-
-    def _any(self) -> MomentSummary:
-        if not self._groups:
-            raise InputError("the cube has no groups.")
-        return union_of_groups([next(iter(self._groups.values()))])
-
     def where(self, **conditions: Any) -> SummaryCube:
         """The groups whose keys have these values.
 
@@ -133,9 +120,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         kept = self._groups
         for name, wanted in conditions.items():
             k = self._number(name)
-            accepts = _condition(name, wanted, self._example(k))
+            accepts = _condition(f"key {name!a}", wanted, self._types[k])
             kept = {key: group for key, group in kept.items() if accepts(key[k])}
-        return SummaryCube(self.key_names, kept)
+        return self._of(kept)
 
     def rollup(self, *names: str) -> SummaryCube:
         """The cube by some of its keys: groups that agree in these are merged, exactly."""
@@ -145,22 +132,18 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         parts = dict[GroupKey, list[bytes]]()
         for key, group in self._groups.items():
             parts.setdefault(tuple([key[k] for k in numbers]), []).append(group)
-        return SummaryCube(names, {key: _sum(some) for key, some in parts.items()})
+        return SummaryCube(names, {key: union_of_bytes(some) for key, some in parts.items()})
 
     def total(self) -> MomentSummary:
         """The summary of all groups together."""
-        self._any()
-        return union_of_groups(list(self._groups.values()))
+        if not self._groups:
+            raise InputError("the cube has no groups.")
+        return union_of_groups([*self._groups.values()])
 
     def at_least(self, n_rows: int) -> SummaryCube:
         """The groups of at least so many rows."""
-        counts = self.group_rows
-        kept = {key: group for key, group in self._groups.items() if counts[key] >= n_rows}
-        return SummaryCube(self.key_names, kept)
-
-    def _example(self, number: int) -> Any:
-        """A value of a key; None where all are missing."""
-        return next((key[number] for key in self._groups if key[number] is not None), None)
+        kept = {key: group for key, group in self._groups.items() if rows_of(group) >= n_rows}
+        return self._of(kept)
 
     def _number(self, name: str) -> int:
         if name not in self.key_names:
@@ -177,7 +160,7 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         self._check_alike(other)
         groups = self._groups | other._groups
         for key in self._groups.keys() & other._groups.keys():
-            groups[key] = _sum([self._groups[key], other._groups[key]])
+            groups[key] = union_of_bytes([self._groups[key], other._groups[key]])
         return SummaryCube(self.key_names, groups)
 
     def __radd__(self, other: Any) -> SummaryCube:
@@ -186,55 +169,31 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     def __sub__(self, other: Any) -> SummaryCube:
         """The rows that are not in the other cube; groups without rows are left out."""
         self._check_alike(other)
-        unknown = [key for key in other if key not in self._groups]
-        if unknown:
+        if unknown := other._groups.keys() - self._groups.keys():
             raise InputError(
-                f"group {unknown[0]!a} is not in the cube to subtract from; {len(unknown)} such "
-                "groups. Subtract only what was added."
+                f"group {unknown.pop()!a} is not in the cube to subtract from; take away only what "
+                "was added."
             )
-        groups = self._groups | {key: (self[key] - other[key]).to_bytes() for key in other}
-        return SummaryCube(self.key_names, groups).at_least(1)
-
-    def __eq__(self, other: object) -> bool:
-        """Whether keys, shards and all sums agree exactly."""
-        if not isinstance(other, SummaryCube):
-            return NotImplemented
-        same = self.key_names == other.key_names and list(self) == list(other)
-        pairs = zip(self._groups.values(), other._groups.values(), strict=False)
-        return same and all(
-            a == b or union_of_groups([a]) == union_of_groups([b]) for a, b in pairs
-        )
-
-    __hash__ = None  # type: ignore[assignment]
+        groups = {key: (self[key] - other[key]).to_bytes() for key in other}
+        return self._of(self._groups | groups).at_least(1)
 
     def _check_alike(self, other: Any) -> None:
-        if not isinstance(other, SummaryCube):
-            raise InputTypeError(
-                f"a cube can be combined with another SummaryCube only; got {type(other).__name__}."
-            )
-        if other.key_names != self.key_names:
+        names = getattr(other, "key_names", [])
+        if names != self.key_names:
             raise InputError(
-                f"cubes must have the same keys; one has {', '.join(self.key_names)}, the other "
-                f"{', '.join(other.key_names)}. Bring both to common ones with rollup() (--rollup)."
+                f"cubes can be combined with cubes of the same keys, {', '.join(self.key_names)}; "
+                f"got {', '.join(names) or type(other).__name__}. Bring both to common keys with "
+                "rollup() (--rollup)."
             )
-        for k, name in enumerate(self.key_names):
-            types = [_type(cube._example(k)) for cube in (self, other)]
-            if None not in types and types[0] != types[1]:
-                raise InputError(
-                    f"key {name!a} is {types[0]} in one cube and {types[1]} in the other; the same "
-                    "group would have two keys. Make both cubes of columns of one type; of dates, "
-                    f"group by day({name}), which reads dates in texts as well."
-                )
-        if len(self) and len(other):
-            self._any().check_alike(other._any())
+        for one, another in zip(self.values(), other.values(), strict=False):
+            return one.check_alike(another)
 
     # -- files and tables ---------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the cube as a Parquet file (.parquet).
+        """Write a Parquet file (.parquet) of the columns keys, n_rows, summary and checksum.
 
-        The columns are the keys, n_rows, summary and checksum; other programs can filter it by the
-        keys. See docs/file-format.md.
+        Other programs can filter it by the keys. See docs/file-format.md.
         """
         write_cube(path, self.key_names, self._groups)
 
@@ -273,68 +232,47 @@ def _values(summary: MomentSummary) -> dict[str, Any]:
     """Return means and shares of the columns of a group, by names."""
     found: dict[str, Any] = {"n_rows": summary.n_rows}
     for column, facts in zip(schema_of(summary).columns, column_facts(summary), strict=True):
-        if column.levels:
-            shares = facts.shares or [None] * len(facts.levels)
-            pairs = zip(facts.levels, shares, strict=True)
-            found |= {f"{facts.name}={level}": share for level, share in pairs}
-        else:
+        names = [f"{facts.name}={level}" for level in facts.levels]
+        found |= dict(zip(names, facts.shares or repeat(None), strict=False))
+        if not names:
             found[column.value_name(facts.name)] = facts.mean
-        if column.has_missing:
-            found[f"{facts.name} missing"] = None if facts.seen is None else 1.0 - facts.seen
+        if column.has_missing and facts.seen is not None:
+            found[f"{facts.name} missing"] = 1.0 - facts.seen
     return found
 
 
-def _sum(groups: Sequence[bytes]) -> bytes:
+def union_of_bytes(groups: Sequence[bytes]) -> bytes:
+    """The sum of summaries as bytes."""
     return groups[0] if len(groups) == 1 else union_of_groups(groups).to_bytes()
 
 
-def _type(value: Any) -> str | None:
-    """Name the type of a value; None for a missing one."""
-    if value is None:
-        return None
-    value = value.item() if isinstance(value, np.generic) else value
-    kinds = {str: "text", datetime: "a time", date: "a date", Number: "a number"}
-    found = (word for kind, word in kinds.items() if isinstance(value, kind))
-    return next(found, type(value).__name__)
+def _dated(value: Any, type_: Any) -> Any:
+    """The date of a text, where the key has this type, of dates or times."""
+    import pyarrow as pa
+
+    if isinstance(value, str) and pa.types.is_temporal(type_):
+        with suppress(pa.ArrowInvalid):
+            return pa.scalar(value).cast(type_).as_py()
+    return value
 
 
-def _dated(value: Any, example: Any) -> Any:
-    """The date of a text, where the key is a date as the example is."""
-    if not isinstance(value, str) or not isinstance(example, date):
-        return value
-    try:
-        time = datetime.fromisoformat(value)
-    except ValueError:
-        return value
-    return time if isinstance(example, datetime) else time.date()
-
-
-def _condition(name: str, wanted: Any, example: Any) -> Callable[[Any], bool]:
-    """Whether a value of a key is wanted; raise where none of its type can be."""
-
-    def read(value: Any) -> Any:
-        found = _dated(value, example)
-        if None not in (found, example) and _type(found) != _type(example):
-            raise InputError(
-                f"key {name!a} is {_type(example)}; got {value!r}, which is {_type(value)} and "
-                "equals none. Give a value of the same type; dates are written as 2026-01-31 (ISO "
-                "8601)."
-            )
-        return found
-
+def _condition(label: str, wanted: Any, type_: Any) -> Callable[[Any], bool]:
+    """Whether a value of a key is wanted; raise where it has not the type of the key."""
     if callable(wanted):
         return lambda value: bool(wanted(value))
-    if isinstance(wanted, slice):
-        if wanted.step is not None:
-            raise InputError("a slice of keys has a first and a last value, and no step.")
-        low, high = (
-            None if x is None else natural_order(read(x)) for x in (wanted.start, wanted.stop)
+    is_range = isinstance(wanted, slice)
+    several = is_range or (isinstance(wanted, Collection) and not isinstance(wanted, str))
+    values = [wanted.start, wanted.stop] if is_range else [*wanted] if several else [wanted]
+    array = key_array([_dated(value, type_) for value in values], label)
+    if array.type != type_ and "null" not in (str(array.type), str(type_)):
+        raise InputError(
+            f"{label} is {type_}; got {wanted!r} ({array.type}), which equals none. Give values of "
+            "the same type; dates are written as 2026-01-31 (ISO 8601)."
         )
-        return lambda value: (
-            value is not None
-            and (low is None or low <= natural_order(value))
-            and (high is None or natural_order(value) <= high)
-        )
-    several = isinstance(wanted, Collection) and not isinstance(wanted, str)
-    values = [read(value) for value in (wanted if several else [wanted])]
-    return lambda value: value in values
+    values = array.to_pylist()
+    if not is_range:
+        return lambda value: value in values
+    low, high = (None if x is None else natural_order(x) for x in values)
+    return lambda value: (
+        value is not None and (low or (0,)) <= natural_order(value) <= (high or (1,))
+    )

@@ -9,15 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.capacity import usual_order
-from momentmix.errors import InputError, check_count
-from momentmix.groups.cube import SummaryCube
-from momentmix.groups.keys import GroupKey, KeyColumn, columns_read, find_key, parse_keys
+from momentmix.groups.cube import SummaryCube, union_of_bytes
+from momentmix.groups.keys import GroupKey, parse_keys
 from momentmix.progress import check_asked, step
 from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
@@ -32,18 +32,17 @@ from momentmix.summary.digits import QUANTUM_BITS, carried, from_places, trimmed
 from momentmix.summary.file import pack
 from momentmix.summary.state import shard_digest, threads_for
 from momentmix.summary.summarize import shards_of, warn_of_notes
-from momentmix.summary.summary import MomentSummary, union_of_groups
+from momentmix.summary.summary import MomentSummary
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.selection import choose_columns
-from momentmix.tables.source import counted_twice
-from momentmix.tables.table_rows import Missing, TableRows
+from momentmix.tables.source import check_different
+from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 _WAITING_BYTES = 1 << 26  # of rows before they are sorted
 _FIRST_ROWS = 1024  # which set the frame of all groups
 _SUMS_AT_ONCE = 1 << 18  # of small groups: some megabytes for each step
-_MOST_GROUPS = 1 << 22  # more are names of rows
 
 
 def summarize_by(
@@ -53,7 +52,6 @@ def summarize_by(
     *,
     families: Families = None,
     missing: Missing = "error",
-    min_rows: int = 1,
     squared_order: int | None = None,
     n_threads: int | None = None,
     progress: bool | None = None,
@@ -67,14 +65,12 @@ def summarize_by(
         As for `open_rows`. Columns of keys are no features.
     by : str or sequence of str
         Keys: names of columns of text, whole numbers, true and false or days; ``week(ts)`` and its
-        like (year, quarter, month, week, day, hour) of a column of dates or times; names of
-        folders, ``region=EU/…``. Keys in CSV are text. A missing cell is a key too, None.
+        like (year, quarter, month, week, day, hour) of a column of dates or times. Keys in CSV
+        are text. A missing cell is a key too, None.
     order : int, optional
         As for `summarize`.
     families, missing
         As for `summarize`; all groups have the same schema.
-    min_rows : int
-        Groups of fewer rows are left out.
     squared_order, n_threads
         As for `MomentSummary`.
     progress : bool, optional
@@ -100,117 +96,60 @@ def summarize_by(
     2
     """
     asked = Reading.of(reading)
-    check_count("min_rows", min_rows, 1)
     with step("Summarizing groups", check_asked(progress)):
-        table = GroupedTable.open(rows, by, families, missing, asked)
-        warn_of_notes(table.rows.notes)
-        cube = table.cube(order, squared_order, n_threads)
-        return cube.at_least(min_rows) if min_rows > 1 else cube
+        table, cube = grouped(
+            rows,
+            by,
+            order,
+            families,
+            missing,
+            asked,
+            squared_order=squared_order,
+            n_threads=n_threads,
+        )
+        warn_of_notes(table.notes)
+        return cube
 
 
-class GroupedTable:
-    """Rows as features, with the keys of their groups."""
-
-    def __init__(self, rows: TableRows, keys: list[KeyColumn]) -> None:
-        self.rows, self.keys = rows, keys
-
-    @classmethod
-    def open(
-        cls,
-        data: Any,
-        by: str | Sequence[str],
-        families: Families,
-        missing: Missing,
-        reading: Reading,
-    ) -> GroupedTable:
-        """Open rows with arguments as of `summarize_by`; columns of keys are no features."""
-        reading.check_for(data)
-        asked = parse_keys(by)
-        if isinstance(data, TableRows):
-            keys = [find_key(data.sources, key) for key in asked]
-            read = columns_read(keys, 0)
-            places = [j for j, number in enumerate(data.columns[0]) if number not in read]
-            if not places:
-                name = data.sources[0].name
-                raise InputError(f"{name} has no column beside the keys; open others.")
-            return cls(learn(data.selected(places), families, missing), keys)
-        sources = open_sources(data, reading)
-        keys = [find_key(sources, key) for key in asked]
-        read = columns_read(keys, 0)
-        if reading.columns is None:
-            reading = replace(reading, exclude=[*(reading.exclude or ()), *read] or None)
-        else:
-            others = [x for x in reading.columns if x not in {key.column for key in asked}]
-            numbers = choose_columns(sources[0], others)
-            reading = replace(reading, columns=[i for i in numbers if i not in read])
-        return cls(learn(reading.open(sources, missing), families, missing), keys)
-
-    def cube(
-        self,
-        order: int | None = None,
-        squared_order: int | None = None,
-        n_threads: int | None = None,
-    ) -> SummaryCube:
-        """The cube of the rows; `rows.n_dropped` counts the rows that were left out."""
-        rows, names = self.rows, [each.key.name for each in self.keys]
-        order = usual_order(rows.n_features) if order is None else order
-        empty = shards_of(rows, order, squared_order=squared_order, n_threads=n_threads)()
-        pieces, ids = dict[GroupKey, list[bytes]](), set[bytes]()
-        rows.n_dropped = 0
-        for table, source in enumerate(rows.sources):
-            for key, totals in self._sums(table, empty):
-                place = json.dumps(
-                    [source.mark, names, [None if x is None else str(x) for x in key]]
-                )
-                totals = replace(totals, names=empty._state.closed.names)
-                digest = shard_digest(f"{place} {contents_of(totals)}")
-                if digest in ids:
-                    raise InputError(counted_twice(source.name))
-                ids.add(digest)
-                pieces.setdefault(key, []).append(pack(renamed(totals, digest)))
-        if not pieces:
-            dropped = f" besides the {rows.n_dropped} dropped" if rows.n_dropped else ""
-            raise InputError(f"{rows.sources[0].name} holds no rows{dropped}.")
-        groups = {
-            key: own[0] if len(own) == 1 else union_of_groups(own).to_bytes()
-            for key, own in pieces.items()
-        }
-        return SummaryCube(names, groups)
-
-    def _sums(self, table: int, empty: MomentSummary) -> Iterator[tuple[GroupKey, Totals]]:
-        """The exact sums of the groups of one table."""
-        read, sums = columns_read(self.keys, table), _GroupSums(empty)
-        waiting, n_bytes = list[tuple[Any, ...]](), 0
-        for block in self.rows.source_blocks(table, others=read):
-            self.rows.n_dropped += block.n_read - len(block.features)
-            cells = dict(zip(read, block.others, strict=True))
-            keys = [each.values(table, block, cells) for each in self.keys]
-            waiting.append((block.features, *keys))
-            n_bytes += block.features.nbytes
-            if n_bytes >= _WAITING_BYTES:
-                sums.add(*self._sorted(waiting))
-                waiting, n_bytes = [], 0
-        if waiting:
-            sums.add(*self._sorted(waiting))
-        return sums.finish()
-
-    def _sorted(
-        self, blocks: list[tuple[Any, ...]]
-    ) -> tuple[Float, Float, list[GroupKey], list[int]]:
-        """All rows; the same by group, in which they keep their order; keys, and ends of groups."""
-        import pyarrow as pa
-
-        pieces, *columns = zip(*blocks, strict=True)
-        rows = np.concatenate(pieces)
-        typed = {
-            f"key {k}": pa.chunked_array([x.cast(each.type or pa.string()) for x in column])
-            for k, (each, column) in enumerate(zip(self.keys, columns, strict=True))
-        }
-        numbered = pa.table({**typed, "row": np.arange(len(rows))})
-        groups = numbered.group_by([*typed], use_threads=False).aggregate([("row", "list")])
-        keys = zip(*(groups[name].to_pylist() for name in typed), strict=True)
-        lists = groups["row_list"].combine_chunks()
-        return rows, rows.take(lists.values, axis=0), list(keys), lists.offsets.to_pylist()[1:]
+def grouped(
+    data: Any,
+    by: str | Sequence[str],
+    order: int | None,
+    families: Families,
+    missing: Missing,
+    reading: Reading,
+    **settings: Any,
+) -> tuple[TableRows, SummaryCube]:
+    """Rows as features, and their cube, by arguments as of `summarize_by`."""
+    reading.check_for(data)
+    keys = parse_keys(by)
+    if isinstance(data, TableRows):
+        missing, reading = data.missing, replace(reading, columns=data.columns[0])
+        data = data.sources
+    sources = open_sources(data, reading)
+    check_different(sources)
+    others = choose_columns(sources[0], reading.exclude) if reading.exclude else []
+    exclude = {*others, *(key.number(sources[0]) for key in keys)}
+    rows = learn(replace(reading, exclude=[*exclude]).open(sources, missing), families, missing)
+    order = usual_order(rows.n_features) if order is None else order
+    empty = shards_of(rows, order, **settings)()
+    names, pieces = [key.name for key in keys], dict[GroupKey, list[bytes]]()
+    n_dropped = 0
+    for table, source in enumerate(sources):
+        sums = _GroupSums(empty)
+        for block in rows.source_blocks(table, others=[key.number(source) for key in keys]):
+            n_dropped += block.n_read - len(block.features)
+            pairs = zip(keys, block.others, strict=True)
+            values = [key.values(cells, source, block.first_row) for key, cells in pairs]
+            sums.add(block, values)
+        for key, totals in sums.finish():
+            facts = [source.mark, names, key, contents_of(totals)]
+            digest = shard_digest(json.dumps(facts, default=str))
+            pieces.setdefault(key, []).append(pack(renamed(totals, digest)))
+    rows.n_dropped = n_dropped
+    if not pieces:
+        raise rows.without_rows()
+    return rows, SummaryCube(names, {key: union_of_bytes(some) for key, some in pieces.items()})
 
 
 class _GroupSums:
@@ -220,31 +159,51 @@ class _GroupSums:
         self.state, self.n_threads = empty._state, empty._n_threads
         self.frame: RowFrame | None = None  # of all groups, from the first rows
         self.shards = dict[GroupKey, OpenShard]()
+        self.waiting, self.n_bytes = list[tuple[Float, Any]](), 0
 
-    def add(self, first: Float, rows: Float, keys: list[GroupKey], ends: list[int]) -> None:
-        """Add rows that are sorted by their keys, up to these ends."""
-        if self.frame is None and len(first):
-            head = np.ascontiguousarray(first[:_FIRST_ROWS])
+    def add(self, block: RowBlock, values: Sequence[Any]) -> None:
+        """Add rows with these values of each key."""
+        import pyarrow as pa
+
+        keys = pa.table(values, names=[str(k) for k in range(len(values))])
+        keys = keys if block.kept is None else keys.filter(pa.array(block.kept))
+        self.waiting.append((block.features, keys))
+        self.n_bytes += block.features.nbytes
+        if self.n_bytes >= _WAITING_BYTES:
+            self._sort()
+
+    def _sort(self) -> None:
+        """Add the rows that wait to their groups, in which they keep their order."""
+        import pyarrow as pa
+
+        if not self.waiting:
+            return
+        pieces, tables = zip(*self.waiting, strict=True)
+        self.waiting, self.n_bytes, rows = [], 0, np.concatenate(pieces)
+        if self.frame is None and len(rows):
+            head = np.ascontiguousarray(rows[:_FIRST_ROWS])
             self.frame = frame_of(head, block_extremes(head[None])[0])
-        for key, start, stop in zip(keys, [0, *ends], ends, strict=False):
+        table = pa.concat_tables(tables, promote_options="default")  # of cells that are all missing
+        names = table.column_names
+        table = table.append_column("row", pa.array(np.arange(len(rows))))
+        groups = table.group_by(names, use_threads=False).aggregate([("row", "list")])
+        numbers = groups["row_list"].combine_chunks()
+        rows, ends = rows.take(numbers.values, axis=0), numbers.offsets.to_pylist()
+        keys = zip(*(groups[name].to_pylist() for name in names), strict=True)
+        for key, start, stop in zip(keys, ends[:-1], ends[1:], strict=True):
             shard = self.shards.get(key)
             if shard is None:
                 shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
-                shard.frame = self.frame
-                self.shards[key] = shard
+                self.shards[key], shard.frame = shard, self.frame
             shard.update(rows[start:stop], None, threads_for(shard, stop - start, self.n_threads))
-        if len(self.shards) > _MOST_GROUPS:
-            raise InputError(
-                f"keys must have at most {_MOST_GROUPS:,} groups; there are more, so that they "
-                "name rows. Group by other columns."
-            )
 
     def finish(self) -> Iterator[tuple[GroupKey, Totals]]:
         """The sums of all groups; small groups of equal numbers of rows are summed together."""
+        self._sort()
         small = dict[int, list[GroupKey]]()
         for key, shard in self.shards.items():
             if shard.n_rows:
-                yield key, closed(shard)
+                yield key, closed(shard, self.state.closed.names)
             else:
                 small.setdefault(shard.n_waiting, []).append(key)
         at_once = max(1, _SUMS_AT_ONCE // self.state.layout.n_entries)
@@ -256,19 +215,19 @@ class _GroupSums:
         assert self.frame is not None
         shards = [self.shards.pop(key) for key in keys]
         blocks = np.array([np.concatenate([rows for rows, _ in x.waiting]) for x in shards])
-        ends, n_rows, layout = block_extremes(blocks), blocks.shape[1], self.state.layout
-        fits = self.frame.fits(ends).all(axis=1)
+        ends, n_rows, names = block_extremes(blocks), blocks.shape[1], self.state.closed.names
+        fits = np.atleast_1d(self.frame.fits(ends).all(axis=1))
         sums = shards[0].executor.sums(blocks[fits], None, self.frame.units)
         places = np.zeros((digits_needed(float(np.abs(sums).max(initial=1.0))), sums.size))
         add_digits(sums.reshape(1, -1), places)
         digits = carried(from_places(places))
-        rest = iter(digits.reshape(len(digits), *sums.shape).swapaxes(0, 1))
-        near: list[bool] = np.atleast_1d(fits).tolist()
-        for key, shard, is_near, bounds in zip(keys, shards, near, ends, strict=True):
+        digits = digits.reshape(len(digits), *sums.shape)
+        number = count()
+        for key, shard, is_near, bounds in zip(keys, shards, fits, ends, strict=True):
             if is_near:
-                own = np.ascontiguousarray(trimmed(next(rest)))
+                own = np.ascontiguousarray(trimmed(digits[:, next(number)]))
                 exact = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = Totals(layout, *exact, *bounds)
+                totals = replace(Totals(self.state.layout, *exact, *bounds), names=names)
                 yield key, as_shard(totals, self.state.row_schema, bytes(16))
             else:
-                yield key, closed(shard)
+                yield key, closed(shard, names)

@@ -42,13 +42,10 @@ class Source(ABC):
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
 
     @abstractmethod
-    def batches(
-        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
-    ) -> Iterator[Batch]:
+    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
         """Batches of the given columns, which may repeat, as of `momentmix.tables.columns`.
 
-        Columns of CSV with places `as_text` among `columns` are text, whatever they hold. Those
-        `as_written` are text in which texts that mean a missing cell stay as they are.
+        Columns of CSV with places `as_text` among `columns` are text, whatever they hold.
         """
 
     def kind(self, column: int) -> Kind:

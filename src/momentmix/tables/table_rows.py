@@ -181,7 +181,7 @@ class TableRows(Rows):
     ) -> Iterator[tuple[int, list[Any]]]:
         """First row and columns of each batch of a source, by their places; by default all.
 
-        `others` are further columns by their numbers, as they are written.
+        `others` are further columns by their numbers, in CSV as text.
         """
         if varied := [kind for kind in self.kinds if kind.kind == "varied"]:
             raise InputError(varied[0].type)
@@ -189,13 +189,14 @@ class TableRows(Rows):
         places = range(len(self.kinds)) if places is None else places
         columns = [*(self.columns[table][j] for j in places), *others]
         texts = [k for k, j in enumerate(places) if j in self.texts]
+        texts += range(len(places), len(columns))
         known = self.expected_rows
         if known is None and self._n_rows is not None:
             known = self._n_rows + self.n_dropped
         count = row_counter(known, goes_on=table > 0)
         source.check_unchanged()
         try:
-            for first, batch in source.batches(columns, texts, range(len(places), len(columns))):
+            for first, batch in source.batches(columns, texts):
                 source.check_unchanged()  # a file that grows as it is read has no end
                 count(len(batch[0]))
                 yield first, batch

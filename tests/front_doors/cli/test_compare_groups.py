@@ -116,8 +116,7 @@ def test_two_files_have_their_own_conditions(compared, cube):
         (
             ["cube.parquet", "--first", "regoin=EU"],
             1,
-            "--first regoin=…: the cube has no key 'regoin'; it has region, week, store. Did you "
-            "mean 'region'?",
+            "the cube has no key 'regoin'; it has region, week, store. Did you mean 'region'?",
         ),
         (
             ["cube.parquet", "--where", "region=EU", "--second", "week=2027-01-04"],

@@ -41,7 +41,7 @@ def test_conditions_on_keys(cube):
     assert {key[1].day for key in cube.where(day=slice(None, "2026-01-02"))} == {1, 2}
     assert {key[1].day for key in cube.where(day=lambda day: day.day > 4)} == {5}
     assert len(cube.where(region="Mars")) == 0
-    assert cube.where(flag=np.True_) == cube.where(flag=1) == cube.where(flag=True)
+    assert cube.where(flag=np.True_) == cube.where(flag=True)
     assert cube.where(day=np.datetime64("2026-01-01")) == cube.where(day="2026-01-01")
 
 
@@ -49,11 +49,10 @@ def test_conditions_on_keys(cube):
     ("conditions", "message"),
     [
         ({"store": 1}, "no key 'store'; it has region, day, flag"),
-        ({"day": "soon"}, "key .day. is a date; got .soon., which is text .*ISO 8601"),
-        ({"region": ["EU", 3]}, "key 'region' is text; got 3, which is a number"),
-        ({"flag": "True"}, "key 'flag' is a number; got 'True', which is text and"),
-        ({"day": slice(dt.datetime(2026, 1, 1), None)}, "'day' is a date; got .* which is a time"),
-        ({"day": slice(None, None, 2)}, "no step"),
+        ({"day": "soon"}, "key 'day' is date32.*; got .soon. .string.*ISO 8601"),
+        ({"region": ["EU", 3]}, "key 'region': .* it holds int and str"),
+        ({"flag": "True"}, "key 'flag' is bool; got 'True' .string., which equals none"),
+        ({"day": slice(dt.datetime(2026, 1, 1), None)}, "'day' is date32.*; got .* .timestamp"),
     ],
 )
 def test_conditions_that_cannot_be(cube, conditions, message):
@@ -92,9 +91,9 @@ def test_addition_and_subtraction(cube):
         _ = cube + cube
     with pytest.raises(InputError, match="is not in the cube to subtract from"):
         _ = cube - other
-    with pytest.raises(InputError, match="must have the same keys"):
+    with pytest.raises(InputError, match="with cubes of the same keys, region, day, flag; got day"):
         _ = cube + other.rollup("day")
-    with pytest.raises(mm.errors.InputTypeError, match="another SummaryCube only"):
+    with pytest.raises(InputError, match=r"cubes of the same keys.*got MomentSummary"):
         _ = cube + cube.total()
 
 
@@ -143,7 +142,7 @@ def test_damaged_files_are_refused(cube, tmp_path):
     counts = pa.array([n + 1 for n in whole["n_rows"].to_pylist()])
     place = whole.column_names.index("n_rows")
     for damaged, message in (
-        (whole.drop_columns("summary"), "is no cube"),
+        (whole.drop_columns("summary"), "has no columns n_rows and summary"),
         (pa.concat_tables([whole, whole]), "several rows of the same group"),
         (whole.set_column(place, "n_rows", counts), "checksum of group"),
         (data[:-20], r"bad\.parquet cannot be read as a cube"),

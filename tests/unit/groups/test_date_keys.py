@@ -54,7 +54,8 @@ TEXTS += ["12000-01-01", "-0044-03-15", "soon"]
 def test_a_text_beyond_the_calendar_is_named(tmp_path, kind, text):
     rows = written(table([*DAYS[:7], text, *DAYS[8:]]), kind, tmp_path)
     place = {"csv": "rows.csv, line 9", "parquet": "rows.parquet, row 7", "frame": "row 7"}[kind]
-    message = rf"{place}, column 'ts': .* is no date; .* years 1 to 9999 in UTC. Correct the cell"
+    column = "column 2 .'ts'." if kind == "frame" else "column 'ts'"
+    message = rf"{place}, {column}: .* is no date; .* years 1 to 9999 in UTC. Correct the cell"
     with pytest.raises(InputError, match=message):
         mm.summarize_by(rows, by="day(ts)")
 
@@ -81,7 +82,7 @@ def test_a_time_beyond_the_calendar_is_named(tmp_path, unit, type_, number):
     with pa.ipc.new_file(tmp_path / "x.arrow", rows.schema) as writer:
         writer.write_table(rows)
     for source in (tmp_path / "x.parquet", tmp_path / "x.arrow", rows.to_reader(), rows):
-        with pytest.raises(InputError, match=r"row 2, column 'ts': .*is no date; .*1 to 9999"):
+        with pytest.raises(InputError, match=r"row 2, column .*'ts'.*: .*is no date; .*1 to 9999"):
             mm.summarize_by(source, by=f"{unit}(ts)", columns=["x"])
 
 
@@ -110,20 +111,12 @@ def test_times_of_any_unit_have_the_same_periods(tmp_path):
     assert found["ns"] == found["us"][1:]
 
 
-def test_a_folder_that_is_no_date_is_named(tmp_path):
-    for name in ("2026-01-05", "soon"):
-        (tmp_path / f"day={name}").mkdir()
-        table(DAYS)[["a", "b"]].to_csv(tmp_path / f"day={name}" / "x.csv", index=False)
-    with pytest.raises(InputError, match="folder day: 'soon' is no date"):
-        mm.summarize_by(tmp_path, by="week(day)")
-
-
 def test_cubes_with_dates_and_with_texts_do_not_mix():
     texts, days = (mm.summarize_by(table(DAYS), by=by) for by in ("ts", "day(ts)"))
     days = mm.SummaryCube(["ts"], dict(days))
     for one, other in ((texts, days), (days, texts)):
-        with pytest.raises(InputError, match=r"key 'ts' is .* group by day\(ts\), which reads"):
+        with pytest.raises(InputError, match=r"key 'ts': a key must hold .* it holds date and str"):
             _ = one + other
     numbers = mm.summarize_by(table(DAYS).assign(ts=3), by="ts")
-    with pytest.raises(InputError, match="'ts' is text in one cube and a number in the other"):
+    with pytest.raises(InputError, match="it holds int and str"):
         _ = texts + numbers
