@@ -42,10 +42,13 @@ class Source(ABC):
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
 
     @abstractmethod
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(
+        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
+    ) -> Iterator[Batch]:
         """Batches of the given columns, which may repeat, as of `momentmix.tables.columns`.
 
-        Columns of CSV with places `as_text` among `columns` are text, whatever they hold.
+        Columns of CSV with places `as_text` among `columns` are text, whatever they hold. Those
+        `as_written` are text in which texts that mean a missing cell stay as they are.
         """
 
     def kind(self, column: int) -> Kind:

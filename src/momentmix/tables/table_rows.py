@@ -177,11 +177,16 @@ class TableRows(Rows):
     # -- passes over the rows ------------------------------------------------------------------
 
     def batches(
-        self, table: int, places: Sequence[int] | None = None, others: Sequence[int] = ()
+        self,
+        table: int,
+        places: Sequence[int] | None = None,
+        others: Sequence[int] = (),
+        as_written: bool = False,
     ) -> Iterator[tuple[int, list[Any]]]:
         """First row and columns of each batch of a source, by their places; by default all.
 
-        `others` are further columns by their numbers, in CSV as text.
+        `others` are further columns by their numbers, in CSV as text: with `as_written` also what
+        means a missing cell elsewhere.
         """
         if varied := [kind for kind in self.kinds if kind.kind == "varied"]:
             raise InputError(varied[0].type)
@@ -189,14 +194,15 @@ class TableRows(Rows):
         places = range(len(self.kinds)) if places is None else places
         columns = [*(self.columns[table][j] for j in places), *others]
         texts = [k for k, j in enumerate(places) if j in self.texts]
-        texts += range(len(places), len(columns))
+        further = range(len(places), len(columns))
+        texts, written = (texts, further) if as_written else ([*texts, *further], range(0))
         known = self.expected_rows
         if known is None and self._n_rows is not None:
             known = self._n_rows + self.n_dropped
         count = row_counter(known, goes_on=table > 0)
         source.check_unchanged()
         try:
-            for first, batch in source.batches(columns, texts):
+            for first, batch in source.batches(columns, texts, written):
                 source.check_unchanged()  # a file that grows as it is read has no end
                 count(len(batch[0]))
                 yield first, batch
@@ -226,7 +232,7 @@ class TableRows(Rows):
         """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
         `others` are further columns to read, in CSV as text. Where `unseen` is given, rows are read
-        for prediction: `RowBlock.left_out` marks missing cells, which are no error unless the rows
+        for prediction: `others` are as they are written, and `RowBlock.left_out` marks missing cells, which are no error unless the rows
         were opened with missing="error".
         """
         self._check_numeric()
@@ -237,7 +243,7 @@ class TableRows(Rows):
         self, table: int, others: Sequence[int], unseen: Unseen | None
     ) -> Generator[RowBlock]:
         n_columns, schema = len(self.kinds), self.learned
-        for first, batch in self.batches(table, None, others):
+        for first, batch in self.batches(table, None, others, unseen is not None):
             for start in range(0, len(batch[0]), self.block_rows):
                 part = [column[start : start + self.block_rows] for column in batch]
                 block = self._block(table, schema, first + start, part[:n_columns], unseen)

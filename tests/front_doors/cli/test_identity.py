@@ -85,19 +85,6 @@ def test_groups_of_one_cube_are_different_rows(routes):
         cube[("p", "s")] + cube.total()
 
 
-def test_equal_files_of_other_folders_are_other_groups(routes, tmp_path):
-    for name in ("area=1/a.csv", "area=2/a.csv", "area=2/copy.csv"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_bytes((routes / "a.csv").read_bytes())
-    paths = [str(tmp_path / f"area={i}" / "a.csv") for i in (1, 2)]
-    cube = mm.summarize_by(paths, "area", columns=["x", "y"])
-    assert list(cube.group_rows.values()) == [300, 300]
-    assert cube.total().n_rows == 600
-    paths.append(str(tmp_path / "area=2/copy.csv"))
-    with pytest.raises(mm.errors.InputError, match=r"copy.csv holds the same rows"):
-        mm.summarize_by(paths, "area", columns=["x", "y"])
-
-
 def test_merge_names_both_files(routes, momentmix, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     columns = ["--columns", "x,y"]

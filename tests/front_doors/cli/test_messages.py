@@ -48,7 +48,7 @@ def folder(tmp_path_factory):
         ("fit low.mms -r 2 --delimiter ;", 1, "delimiter= (--delimiter) is for tables"),
         ("compare low.mms amount.mms", 1, "summarize them, columns= (--columns)"),
         ("compare low.mms model.json", 1, "model.json is no data; `momentmix track MODEL"),
-        ("track model.json cube.parquet --rollup regoin", 1, "--rollup regoin: the"),
+        ("track model.json cube.parquet --rollup regoin", 1, "no key 'regoin'; it has"),
         ("track model.json cube.parquet --rollup ,", 2, "--rollup needs keys to kee"),
     ],
 )

@@ -182,9 +182,12 @@ class CsvFile(FileSource):
                 taken.clear()
             first = block[0] + reader.line_num
 
-    def batches(self, columns: Columns, as_text: Columns = ()) -> Iterator[Batch]:
+    def batches(
+        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
+    ) -> Iterator[Batch]:
         kinds = [_READ_AS.get(self._kinds[i].kind, "number") for i in columns]
         kinds = ["text" if k in as_text else kind for k, kind in enumerate(kinds)]
+        kinds = ["written" if k in as_written else kind for k, kind in enumerate(kinds)]
         first, asked = 0, list(zip(columns, kinds, strict=True))
         work: Callable[[Block], Any] = lambda block: self._parsed(block, asked)  # noqa: E731
         for parsed in map_in_order(work, self._blocks(), min(usable_cores(), 4)):
@@ -225,8 +228,8 @@ class CsvFile(FileSource):
 
         text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         coded = pyarrow.dictionary(pyarrow.int32(), text)
-        of_kind = {"text": coded} | ({} if careful else numbers)
-        read = dict(asked)
+        of_kind = {"text": coded, "written": coded} | ({} if careful else numbers)
+        read, as_written = dict(asked), any(kind == "written" for _, kind in asked)
         read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         table = arrow_csv.read_csv(
             pyarrow.BufferReader(b"\n" * block.startswith(_MARK) + block),  # skipped at first
@@ -240,7 +243,7 @@ class CsvFile(FileSource):
                 include_columns=[str(i) for i in read],
                 column_types={str(i): of_kind.get(kind, text) for i, kind in read.items()},
                 null_values=self.nulls,
-                strings_can_be_null=True,
+                strings_can_be_null=not as_written,
                 true_values=TRUE,
                 false_values=FALSE,
                 decimal_point=self.dialect.decimal,
@@ -249,8 +252,11 @@ class CsvFile(FileSource):
         columns = []
         for i, kind in asked:
             column = table.column(str(i)).combine_chunks()
-            if kind == "text":
+            if kind in ("text", "written"):
                 column = column if types.is_dictionary(column.type) else column.dictionary_encode()
+                if kind == "text" and as_written:
+                    labels = self.dialect.without_nulls(column.dictionary)
+                    column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
             elif types.is_string(column.type):
                 column = self.dialect.parsed(column, kind)
             elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:

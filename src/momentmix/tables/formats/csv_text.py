@@ -98,13 +98,18 @@ class Dialect:
             return float("nan")
         return float(text.replace(self.decimal, ".")) if re.match(self._pattern, text) else None
 
+    def without_nulls(self, text: Any) -> Any:
+        """An Arrow array of text with null for texts that mean a missing cell."""
+        from pyarrow import compute, nulls
+
+        is_null = compute.is_in(text, text_array(self.nulls).cast(text.type))
+        return compute.if_else(is_null, nulls(len(text), text.type), text)
+
     def parsed(self, fields: Any, kind: str) -> Any:
         """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
         from pyarrow import compute, float64
 
-        text = compute.utf8_trim_whitespace(fields)
-        is_null = compute.is_in(text, text_array(self.nulls).cast(text.type))
-        text = compute.if_else(is_null, None, text)
+        text = self.without_nulls(compute.utf8_trim_whitespace(fields))
         if kind == "bool":
             known = compute.index_in(text, text_array([*TRUE, *FALSE]))
             if known.null_count > text.null_count:
