@@ -232,8 +232,8 @@ class TableRows(Rows):
         """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
 
         `others` are further columns to read, in CSV as text. Where `unseen` is given, rows are read
-        for prediction: `others` are as they are written, and `RowBlock.left_out` marks missing cells, which are no error unless the rows
-        were opened with missing="error".
+        for prediction: `others` are as they are written, and `RowBlock.left_out` marks missing
+        cells, which are no error unless the rows were opened with missing="error".
         """
         self._check_numeric()
         blocks = self._encoded(table, others, unseen)
