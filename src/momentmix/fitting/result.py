@@ -306,9 +306,9 @@ class FitResult(FitFacts):
         Examples
         --------
         >>> import momentmix as mm
-        >>> result = mm.fit(mm.example_table(), 3, missing="model", random_state=0)
+        >>> result = mm.fit(mm.example_table("penguins"), 3, missing="drop")
         >>> print(result.details())  # doctest: +ELLIPSIS
-        Mixture of 3 components, ...
+        Mixture of 3 ...
         """
         lines = [
             f"{self._kind()}, {self.n_rows} rows",
