@@ -1,6 +1,6 @@
 /* Rows → log-densities of mixtures and sums of an EM step, for one instruction set.
  *
- * The table holds T(z) = (z, z², z_j z_k, 1), one statistic in each of its rows and SLAB rows of data
+ * The table holds T(z) = (z, products, 1), one statistic in each of its rows and SLAB rows of data
  * side by side; `joint` holds log ω_i p_i(z) in the same way, then the shares of the components. See
  * mixture/density.py, whose functions do the same with NumPy.
  */
@@ -105,22 +105,19 @@ static void NAME(shares)(double *joint, isize r, double least, double *top, doub
     }
 }
 
-/* z², products, the constant, and zeros for rows that are not there; z of n rows is in the table. */
+/* Products, the constant, and zeros for rows that are not there; z of n rows, and what is given, is in
+ * the table. */
 static void NAME(complete)(double *table, const row_source *rows, isize n)
 {
-    isize d = rows->d, n_pairs = rows->n_pairs, n_squares = rows->squares ? rows->n_squares : d;
+    isize d = rows->d;
     double *out = table + d * ROW;
     for (isize j = 0; j < d; j++)
         for (isize k = n; k < SLAB; k++)
             table[j * ROW + k] = 0.0;
-    for (isize j = 0; j < n_squares; j++, out += ROW) {
-        const double *z = table + (rows->squares ? rows->squares[j] : j) * ROW;
-        NAME(multiply)(z, z, SLAB, out);
-    }
-    for (isize p = 0; p < n_pairs; p++, out += ROW)
-        if (rows->pairs[2 * p] >= 0)
-            NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB, out);
-        else /* given, as features are */
+    for (const int64_t *p = rows->products; p < rows->products + 2 * rows->n_products; p += 2, out += ROW)
+        if (p[0] >= 0)
+            NAME(multiply)(table + p[0] * ROW, table + p[1] * ROW, SLAB, out);
+        else
             for (isize k = n; k < SLAB; k++)
                 out[k] = 0.0;
     for (isize k = 0; k < SLAB; k++)
@@ -193,13 +190,11 @@ static void NAME(fill)(const row_source *rows, isize start, isize n, double *tab
 {
     isize d = rows->d, by_row = rows->row_stride, by_column = rows->column_stride;
     const double *first = rows->values + start * by_row;
-    if (!rows->units)
-        for (isize j = 0; j < d; j++)
-            memcpy(table + j * ROW, first + j * by_column, n * sizeof(double));
-    isize n_before = d + (rows->squares ? rows->n_squares : d);
-    for (isize p = 0; !rows->units && p < rows->n_pairs; p++)
-        if (rows->pairs[2 * p] < 0)
-            memcpy(table + (n_before + p) * ROW, first + (2 * d + p) * by_column, n * sizeof(double));
+    for (isize j = 0; !rows->units && j < d; j++)
+        memcpy(table + j * ROW, first + j * by_column, n * sizeof(double));
+    for (isize p = 0; p < rows->n_products; p++)
+        if (rows->products[2 * p] < 0)
+            memcpy(table + (d + p) * ROW, first + rows->products[2 * p + 1] * by_column, n * sizeof(double));
     if (rows->units) {
         isize k = 0;
         if (rows->is_whole)
@@ -268,21 +263,14 @@ static void NAME(in_rows)(const double *sums, isize r, isize size, double *out)
 }
 
 /* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z); rows with
- * counts count so many times. Sums of squares that have no part in the densities are 0. */
+ * counts count so many times. */
 static void NAME(em_sums)(const row_source *rows, const double *coefficients, isize k, isize r,
                           double *space, double *statistics, double *totals)
 {
-    isize size = n_summed(rows), all = n_statistics(rows), each = r * size;
+    isize size = n_statistics(rows), each = r * size;
     double *joint = space + size * ROW, *sums = joint + r * ROW, top[SLAB], total[SLAB];
-    double *packed = sums + k * each;
     memset(totals, 0, k * sizeof(double));
     memset(sums, 0, k * each * sizeof(double));
-    if (rows->squares) {
-        for (isize c = 0; c < k * r; c++)
-            for (isize s = 0; s < size; s++)
-                packed[c * size + s] = coefficients[c * all + place_in_all(rows, s)];
-        coefficients = packed;
-    }
     for (isize start = 0; start < rows->n; start += SLAB) {
         isize n = rows->n - start < SLAB ? rows->n - start : SLAB;
         NAME(fill)(rows, start, n, space);
@@ -298,13 +286,7 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
         }
     }
     for (isize m = 0; statistics && m < k; m++)
-        NAME(in_rows)(sums + m * each, r, size, (rows->squares ? packed : statistics) + m * each);
-    if (statistics && rows->squares) {
-        memset(statistics, 0, k * r * all * sizeof(double));
-        for (isize c = 0; c < k * r; c++)
-            for (isize s = 0; s < size; s++)
-                statistics[c * all + place_in_all(rows, s)] = packed[c * size + s];
-    }
+        NAME(in_rows)(sums + m * each, r, size, statistics + m * each);
 }
 
 /* Of each row the log-density, the shares of the components (n, r), or the number of the largest.

@@ -19,7 +19,8 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.arrays import as_float64, free_bytes, is_cuda_tensor, namespace, to_numpy
-from momentmix.summary.blocks import FAR, BlockSums, OpenShard
+from momentmix.summary.blocks import BLOCK, FAR, OpenShard, digits_needed
+from momentmix.summary.kernel import add_digits
 from momentmix.summary.layout import Layout
 from momentmix.tables.validation import LARGEST_VALUE, check_values
 
@@ -32,28 +33,27 @@ _WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate 
 
 
 def add_device_rows(
-    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int, names: Any
+    shard: OpenShard, rows: Any, weights: Float | None, n_threads: int | None, names: Any
 ) -> None:
     """Add rows of a tensor where they lie; their weights, if any, are NumPy's."""
     layout, n_rows, start = shard.layout, len(rows), 0
     executor = device_executor(layout, rows)
     fitting = free_bytes(rows) // (16 * layout.n_features)
-    most = max(shard.block_size, min(_LARGEST[layout.order <= 4], fitting))
+    most = max(BLOCK, min(_LARGEST[layout.order <= 4], fitting))
 
     def first_length() -> int:
-        return min(most, max(_FIRST_BLOCKS * shard.block_size, shard.n_rows))
+        return min(most, max(_FIRST_BLOCKS * BLOCK, shard.n_rows))
 
     def add_on_host(stop: int) -> None:
         nonlocal start
         part = to_numpy(as_float64(rows[start:stop]))
-        check_values(part, names, start)
-        shard.update(part, _part(weights, start, stop), n_threads)
+        shard.update(part, _part(weights, start, stop), n_threads, names, start)
         start = stop
 
     length = first_length()  # rows of the next batch
-    while executor is not None and n_rows - start >= shard.block_size:
+    while executor is not None and n_rows - start >= BLOCK:
         if shard.n_waiting or shard.frame is None:  # a block has to be filled, or gives the units
-            add_on_host(start + shard.block_size - shard.n_waiting)
+            add_on_host(start + BLOCK - shard.n_waiting)
             length = first_length()
             continue
         n = min(length, n_rows - start)
@@ -66,8 +66,8 @@ def add_device_rows(
             check_values(to_numpy(part[row : row + 1]), names, start + row)
         if shard.frame.fits(ends).all() and _add_batch(shard, executor, part, w, n_slabs, ends):
             start, length = stop, min(most, length * _GROWTH)
-        elif n <= 2 * shard.block_size:
-            add_on_host(start + shard.block_size)
+        elif n <= 2 * BLOCK:
+            add_on_host(start + BLOCK)
         else:
             length = n // 2
     while start < n_rows:
@@ -78,7 +78,7 @@ def device_executor(layout: Layout, rows: Any) -> Any:
     """Return what sums the rows of a tensor where they lie; None if nothing does."""
     if not is_cuda_tensor(rows):
         return None
-    from momentmix.summary.kernels.triton_sums import TritonExecutor  # slow to import
+    from momentmix.summary.gpu_kernel import TritonExecutor  # slow to import
 
     return TritonExecutor(layout) if TritonExecutor.suits(layout) else None
 
@@ -99,9 +99,10 @@ def _add_batch(
     values = executor.sums(rows.reshape(n_slabs, -1, d), w, shard.frame.units)
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
-    sums = BlockSums()
-    sums.add(to_numpy(values.sum(axis=0))[None], np.array([squares]))
-    shard.add(sums, ends[None], len(rows))
+    sums = to_numpy(values.sum(axis=0))
+    digits = np.zeros((digits_needed(float(np.abs(sums).max())), sums.size))
+    add_digits(sums, digits)
+    shard.add(digits[None], np.array([squares]), ends[None], len(rows))
     return True
 
 

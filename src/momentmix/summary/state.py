@@ -16,7 +16,6 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.arrays import is_tensor, namespace, on_device_of, take, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
-from momentmix.parallel import usable_cores
 from momentmix.summary.blocks import OpenShard
 from momentmix.summary.device import add_device_rows
 from momentmix.summary.layout import Layout
@@ -77,7 +76,7 @@ class NewRows(NamedTuple):
 
 
 def checked_rows(rows: Any, sample_weight: Any, state: State) -> NewRows:
-    """Rows to be added, their weights and their names; values of tensors are checked later."""
+    """Rows to be added, their weights and their names; values are checked when they are summed."""
     schema, names = state.row_schema, None
     if is_tensor(sample_weight):
         sample_weight = to_numpy(sample_weight)
@@ -95,18 +94,13 @@ def checked_rows(rows: Any, sample_weight: Any, state: State) -> NewRows:
                 "rows have feature names but the summary was filled without any; pass "
                 "feature_names at construction, or plain arrays throughout."
             )
-        check_values(rows, names or state.closed.names)
     weights = as_weights(sample_weight, rows.shape[0])
     if weights is not None and not weights.all():
+        if not is_tensor(rows):  # others are checked when they are summed
+            check_values(rows, names or state.closed.names)
         some = np.flatnonzero(weights)
         rows, weights = take(rows, on_device_of(some, rows, namespace(rows)), 0), weights[some]
     return NewRows(rows, weights, None if names is None else tuple(names))
-
-
-def threads_for(shard: OpenShard, n_rows: int, n_threads: int | None) -> int:
-    """Threads that so many more rows are worth: one for each block, by default up to the cores."""
-    n_blocks = (shard.n_waiting + n_rows) // shard.block_size
-    return 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
 
 
 def with_rows(state: State, new: NewRows, shard_id: bytes | None, n_threads: int | None) -> State:
@@ -125,10 +119,7 @@ def with_rows(state: State, new: NewRows, shard_id: bytes | None, n_threads: int
         shard = shard.clone()
     if new.names is not None:
         closed = replace(closed, names=new.names)
-    n_threads = threads_for(shard, len(new.rows), n_threads)
-    if is_tensor(new.rows):
-        names = closed.names if shard.schema is None else shard.schema.feature_names
-        add_device_rows(shard, new.rows, new.weights, n_threads, names)
-    else:
-        shard.update(new.rows, new.weights, n_threads)
+    names = closed.names if shard.schema is None else shard.schema.feature_names
+    add = add_device_rows if is_tensor(new.rows) else OpenShard.update
+    add(shard, new.rows, new.weights, n_threads, names)
     return State(closed, shard)

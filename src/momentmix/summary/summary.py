@@ -37,7 +37,7 @@ from momentmix.summary.blocks import OpenShard
 from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.readings import Moments
-from momentmix.summary.state import State, checked_rows, shard_digest, threads_for, with_rows
+from momentmix.summary.state import State, checked_rows, shard_digest, with_rows
 from momentmix.summary.totals import Totals
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
@@ -185,11 +185,10 @@ class MomentSummary:
             totals = self._totals()
             state = State(totals)
             gone, weights, _ = checked_rows(rows, sample_weight, state)
-            gone = to_numpy(gone)
+            gone, shard = to_numpy(gone), OpenShard(totals.layout, bytes(16), state.row_schema)
+            shard.update(gone, weights, self._n_threads, state.closed.names)
             if totals.n_rows:
                 adding.check_inside(gone, totals)
-            shard = OpenShard(totals.layout, bytes(16), state.row_schema)
-            shard.update(gone, weights, threads_for(shard, len(gone), self._n_threads))
             self._state = State(adding.forget(totals, algebra.closed(shard)))
         return self
 

@@ -7,8 +7,8 @@ import pytest
 
 from momentmix import Mixture, MomentSummary, summarize
 from momentmix.summary import device
-from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
+from momentmix.summary.gpu_kernel import Settings, TritonExecutor
+from momentmix.summary.kernel import block_sums
 from momentmix.summary.layout import Layout
 
 torch = pytest.importorskip("torch")
@@ -30,7 +30,7 @@ def test_kernel_agrees_with_numpy(d, m, q, weighted):
     units = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
     rows = rng.standard_normal((2, 45, d + 1))[:, :, 1:]  # not whole steps of 16, nor contiguous
     weights = rng.random((2, 45)) if weighted else None
-    expected = ArrayExecutor(layout).sums(rows, weights, units)
+    expected = block_sums(layout, rows, weights, units)
     there = None if weights is None else torch.from_numpy(weights)
     found = TritonExecutor(layout, Settings(64, 16, 4)).sums(torch.from_numpy(rows), there, units)
     assert np.abs(np.asarray(found) - expected).max() <= 1e-14 * np.abs(expected).max()

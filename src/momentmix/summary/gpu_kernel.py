@@ -21,8 +21,8 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.index_sets import index_sets
-from momentmix.summary.kernels.array_sums import Units
-from momentmix.summary.kernels.tile_plan import TilePlan, n_factors, tile_plan
+from momentmix.summary.kernel import Units
+from momentmix.summary.tile_plan import TilePlan, n_factors, tile_plan
 from momentmix.summary.layout import COMPLETE, Layout
 
 try:
@@ -203,7 +203,7 @@ class TritonExecutor:
         return triton is not None and n_factors(layout) <= 3
 
     def sums(self, rows: Any, weights: Any, units: Units) -> Any:
-        """Sums of all moments of each slab; see `ArrayExecutor`."""
+        """Sums of all moments of each slab; see `block_sums`."""
         import torch
 
         plan, depth = self._plan, self._settings.depth
