@@ -17,7 +17,6 @@ from momentmix._typing import Float
 from momentmix.arrays import is_tensor, namespace, on_device_of, take, to_numpy
 from momentmix.errors import InputError, InputTypeError, ShardError
 from momentmix.summary.blocks import OpenShard
-from momentmix.summary.device import add_device_rows
 from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals
 from momentmix.tables.formats.memory import as_device_rows, as_rows
@@ -120,6 +119,10 @@ def with_rows(state: State, new: NewRows, shard_id: bytes | None, n_threads: int
     if new.names is not None:
         closed = replace(closed, names=new.names)
     names = closed.names if shard.schema is None else shard.schema.feature_names
-    add = add_device_rows if is_tensor(new.rows) else OpenShard.update
-    add(shard, new.rows, new.weights, n_threads, names)
+    if is_tensor(new.rows):
+        from momentmix.summary.gpu import add_device_rows  # Triton is slow to import
+
+        add_device_rows(shard, new.rows, new.weights, n_threads, names)
+    else:
+        shard.update(new.rows, new.weights, n_threads, names)
     return State(closed, shard)

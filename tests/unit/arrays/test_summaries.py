@@ -5,7 +5,7 @@ import pytest
 
 from momentmix import MomentSummary, open_rows, summarize
 from momentmix.errors import InputError, InputTypeError
-from momentmix.summary import device
+from momentmix.summary import gpu
 
 torch = pytest.importorskip("torch")
 
@@ -174,5 +174,5 @@ def test_a_device_without_float64_is_refused(monkeypatch):
 
 def test_rows_come_to_the_host_in_batches(monkeypatch):
     rows = plain(np.random.default_rng(0), 20_000)
-    monkeypatch.setattr(device, "free_bytes", lambda array: 16 * 5 * 3_000)
+    monkeypatch.setattr(gpu, "free_bytes", lambda array: 16 * 5 * 3_000)
     same(summarize(torch.from_numpy(rows), 4), summarize(rows, 4))

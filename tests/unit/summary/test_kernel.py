@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from momentmix.native import code
-from momentmix.summary import blocks, digits, kernel
+from momentmix.summary import blocks, digits, gpu, kernel
 from momentmix.summary.blocks import block_extremes
 from momentmix.summary.digits import floats, from_places, summed
 from momentmix.summary.kernel import block_digits, block_sums, plan
@@ -137,3 +137,21 @@ def test_numpy_does_the_work_where_there_is_no_compiled_code():
         assert output[0] == str(setting == "0" or code is None)
         found.append(np.array(output[1:], dtype=float))
     np.testing.assert_allclose(*found, rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 1), (5, 4, 2), (7, 6, 2), (16, 4, 2), (61, 2, 1)])
+def test_tiles_of_the_device_hold_all_moments(shape):
+    """What the two kernels of a device sum, by NumPy."""
+    layout, (d, *_) = Layout(*shape), shape
+    rows = np.random.default_rng(0).standard_normal((45, d))
+    points = np.vstack([rows.T, np.ones(45), np.zeros(45)])
+    tiles, block = gpu.tile_plan(layout.without_high), gpu._powers_block(d)
+    left, right = (points[own].prod(axis=0).reshape(-1, gpu.BLOCK, 45) for own in tiles[:2])
+    low = np.concatenate([(left[a] @ right[b].T).ravel() for a, b in tiles.tiles])
+    z = np.zeros((block, 45))
+    z[:d] = rows.T
+    powers = [(z**p).sum(axis=1) for p in (3, 5, 6)]
+    high = np.concatenate([(z**3 @ z.T).ravel(), (z**2 @ (z**2).T).ravel(), *powers])
+    found = np.concatenate([low[tiles.positions], high[gpu._high_places(layout, block)]])
+    expected = block_sums(layout, rows[None], None, (np.ones(d), np.zeros(d)))[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
