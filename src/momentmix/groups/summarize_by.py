@@ -30,9 +30,8 @@ from momentmix.summary.blocks import (
 from momentmix.summary.digits import QUANTUM_BITS, carried, from_places, trimmed
 from momentmix.summary.file import pack
 from momentmix.summary.kernel import block_digits
-from momentmix.summary.state import shard_digest
 from momentmix.summary.summarize import shards_of, warn_of_notes
-from momentmix.summary.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary, shard_digest
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources

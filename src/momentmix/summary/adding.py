@@ -69,6 +69,17 @@ def combine(*parts: Totals) -> Totals:
     )
 
 
+def add(*parts: Totals, taken: Iterable[bytes] = ()) -> Totals:
+    """The sums of parts that have no shard in common, nor one that is `taken`."""
+    counts = Counter([*taken, *(shard for part in parts for shard in part.shards)])
+    _refuse(
+        [shard for shard, n in counts.items() if n > 1],
+        "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
+        "first.",
+    )
+    return combine(*parts)
+
+
 def _common(parts: Sequence[Totals]) -> list[Totals]:
     """Return all parts in their common schema, with the high sections that all have."""
     distinct = {id(part.schema): part for part in parts}
@@ -288,16 +299,6 @@ def check_alike(a: Totals, b: Totals) -> None:
         )
     if has_schema or (a.names and b.names and a.names != b.names):
         joined(schema_of(a), schema_of(b))
-
-
-def check_once(shards: Iterable[bytes]) -> None:
-    """Refuse to add summaries that share a shard; `shards` are those of each."""
-    twice = [shard for shard, n in Counter(shards).items() if n > 1]
-    _refuse(
-        twice,
-        "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
-        "first.",
-    )
 
 
 def _refuse(shards: Collection[bytes], problem: str) -> None:
