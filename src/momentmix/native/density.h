@@ -124,67 +124,6 @@ static void NAME(complete)(double *table, const row_source *rows, isize n)
         out[k] = k < n ? 1.0 : 0.0;
 }
 
-#if defined(MM_AVX512)
-#define SIDE 8
-/* SIDE rows of SIDE neighbors each → SIDE columns. */
-INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
-{
-    V x[8];
-    for (int i = 0; i < 8; i += 2) {
-        V first = LOAD(in + i * stride), second = LOAD(in + (i + 1) * stride);
-        x[i] = _mm512_unpacklo_pd(first, second);
-        x[i + 1] = _mm512_unpackhi_pd(first, second);
-    }
-    for (int odd = 0; odd < 2; odd++) {
-        V a = _mm512_shuffle_f64x2(x[odd], x[odd + 2], 0x88);
-        V b = _mm512_shuffle_f64x2(x[odd + 4], x[odd + 6], 0x88);
-        V c = _mm512_shuffle_f64x2(x[odd], x[odd + 2], 0xdd);
-        V e = _mm512_shuffle_f64x2(x[odd + 4], x[odd + 6], 0xdd);
-        out[odd] = _mm512_shuffle_f64x2(a, b, 0x88);
-        out[odd + 4] = _mm512_shuffle_f64x2(a, b, 0xdd);
-        out[odd + 2] = _mm512_shuffle_f64x2(c, e, 0x88);
-        out[odd + 6] = _mm512_shuffle_f64x2(c, e, 0xdd);
-    }
-}
-#elif defined(MM_AVX2)
-#define SIDE 4
-INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
-{
-    V a = LOAD(in), b = LOAD(in + stride), c = LOAD(in + 2 * stride), e = LOAD(in + 3 * stride);
-    V ab = _mm256_unpacklo_pd(a, b), cd = _mm256_unpacklo_pd(c, e);
-    V ab1 = _mm256_unpackhi_pd(a, b), cd1 = _mm256_unpackhi_pd(c, e);
-    out[0] = _mm256_permute2f128_pd(ab, cd, 0x20);
-    out[1] = _mm256_permute2f128_pd(ab1, cd1, 0x20);
-    out[2] = _mm256_permute2f128_pd(ab, cd, 0x31);
-    out[3] = _mm256_permute2f128_pd(ab1, cd1, 0x31);
-}
-#else
-#define SIDE 2
-INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
-{
-    V a = LOAD(in), b = LOAD(in + stride);
-    out[0] = vtrn1q_f64(a, b);
-    out[1] = vtrn2q_f64(a, b);
-}
-#endif
-
-/* Rows whose columns are neighbors, SIDE at a time; returns how many rows are done. */
-static isize NAME(fill_transposed)(const double *in, isize stride, const double *units, isize d,
-                                   isize n, double *table)
-{
-    isize k = 0;
-    for (; d >= SIDE && k + SIDE <= n; k += SIDE)
-        for (isize first = 0; first < d; first += SIDE) {
-            isize j = first + SIDE <= d ? first : d - SIDE; /* the last ones may be done twice */
-            V columns[SIDE];
-            NAME(transpose)(in + k * stride + j, stride, columns);
-            for (int i = 0; i < SIDE; i++)
-                STORE(table + (j + i) * ROW + k,
-                      (columns[i] - SPLAT(units[j + i])) * SPLAT(units[d + j + i]));
-        }
-    return k;
-}
-
 /* n ≤ SLAB rows into the table. */
 static void NAME(fill)(const row_source *rows, isize start, isize n, double *table)
 {
@@ -195,14 +134,18 @@ static void NAME(fill)(const row_source *rows, isize start, isize n, double *tab
     for (isize p = 0; p < rows->n_products; p++)
         if (rows->products[2 * p] < 0)
             memcpy(table + (d + p) * ROW, first + rows->products[2 * p + 1] * by_column, n * sizeof(double));
-    if (rows->units) {
-        isize k = 0;
-        if (rows->is_whole)
-            k = NAME(fill_transposed)(first + rows->columns[0], by_row, rows->units, d, n, table);
-        for (; k < n; k++)
-            for (isize j = 0; j < d; j++)
-                table[j * ROW + k] = (first[k * by_row + rows->columns[j] * by_column] - rows->units[j])
-                                     * rows->units[d + j];
+    for (isize k = 0, m; rows->units && k < n; k += m) {
+        m = n - k < LANES ? n - k : LANES;
+        for (isize j = 0; j < d; j++) {
+            const double *in = first + k * by_row + rows->columns[j] * by_column;
+            double *out = table + j * ROW + k, shift = rows->units[j], factor = rows->units[d + j];
+            if (m == LANES)
+                for (isize i = 0; i < LANES; i++)
+                    out[i] = (in[i * by_row] - shift) * factor;
+            else
+                for (isize i = 0; i < m; i++)
+                    out[i] = (in[i * by_row] - shift) * factor;
+        }
     }
     NAME(complete)(table, rows, n);
 }
@@ -341,4 +284,3 @@ static isize NAME(map_rows)(const row_source *rows, int kind, const double *coef
 #undef SPLAT
 #undef STORE
 #undef GROUP
-#undef SIDE

@@ -10,17 +10,15 @@ static int rows_of(const array *table, const array *columns, const array *units,
     *rows = (row_source){.values = table->data, .units = units->data, .columns = columns->data,
                          .products = products->data, .n_products = products->n / 2};
     if (units->data) {
-        rows->n = table->shape[0], rows->d = columns->n, rows->is_whole = by_second == 1;
+        rows->n = table->shape[0], rows->d = columns->n;
         rows->row_stride = by_first, rows->column_stride = by_second;
     } else {
         rows->n = n_columns, rows->d = table->shape[0] - 1 - rows->n_products;
         rows->row_stride = 1, rows->column_stride = by_first;
     }
     int is_valid = rows->d > 0 && (units->data ? units->n >= 2 * rows->d : by_second == 1 || rows->n < 2);
-    for (isize j = 0; is_valid && units->data && j < rows->d; j++) {
+    for (isize j = 0; is_valid && units->data && j < rows->d; j++)
         is_valid = rows->columns[j] >= 0 && rows->columns[j] < n_columns;
-        rows->is_whole &= rows->columns[j] == rows->columns[0] + j;
-    }
     for (const int64_t *p = rows->products; is_valid && p < rows->products + 2 * rows->n_products; p += 2)
         if (p[0] >= 0)
             is_valid = p[0] < rows->d && p[1] >= 0 && p[1] < rows->d;

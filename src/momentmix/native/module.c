@@ -3,8 +3,9 @@
  *
  * Buffers are contiguous float64 or int64 memory; lengths are checked here, so that no caller can
  * make it write elsewhere: sizes are computed by `times` and `plus`, and compared with what there is
- * in `buffer` and `allocate`, and indices are checked before they are used. Compiled for the instruction sets below, one of which is taken when the
- * module is loaded; without any of them the module does not load.
+ * in `take` and `allocate`, and indices are checked before they are used.
+ * Compiled for the instruction sets below, one of which is taken when the module is loaded; without any
+ * of them the module does not load.
  */
 #define PY_SSIZE_T_CLEAN
 #ifndef Py_LIMITED_API
@@ -49,7 +50,6 @@ typedef struct {
     isize n, d, n_products, row_stride, column_stride;
     const int64_t *columns;
     const int64_t *products; /* two features, or −1 and the statistic in memory that it is */
-    int is_whole; /* the columns are neighbors in memory */
 } row_source;
 
 /* Length of T(z) = (z, products, 1). */
