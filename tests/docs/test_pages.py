@@ -114,7 +114,6 @@ def test_readme(tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    Path("examples").symlink_to(ROOT / "examples")
     values, printed = {}, ""
     for kind, body in BLOCK.findall(text):
         if kind == "python":
@@ -131,8 +130,11 @@ def test_readme(tmp_path, monkeypatch):
     assert values["result"].certificate.passed
     birds = pd.read_csv("groups.csv").dropna(subset="label")
     assert pd.crosstab(birds["species"], birds["label"]).max(axis=1).sum() == 337
-    for name in ("report.html", "penguins.html", "shares.png"):
-        assert Path(name).stat().st_size > 10_000
+    assert Path("report.html").stat().st_size > 10_000
+    assert Path("penguins.mms").exists()
+    pages = re.findall(r"`((?:docs/)?[\w-]+\.(?:md|cff))`", text)
+    assert len(pages) >= 4
+    assert all((ROOT / page).exists() for page in pages)
 
 
 def test_the_demo_finds_its_groups_and_ends_with_files_and_commands(tmp_path, monkeypatch, capsys):
