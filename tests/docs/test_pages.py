@@ -42,7 +42,7 @@ def runnable(path):
 
 
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if runnable(path)]
-assert {"tutorial.md", "shards.md", "forgetting.md"} <= {path.name for path in PAGES}
+assert {"tutorial.md", "shards.md", "groups.md"} <= {path.name for path in PAGES}
 
 
 def run_python(body, name, values):
