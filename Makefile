@@ -137,7 +137,7 @@ $(RAY)/.test: $(NEEDS)
 
 test-ray: $(RAY)/.test           ## the page of Ray, with a local Ray
 	@echo "Running the page of Ray on two local cores"
-	@$(RAY)/bin/python -m pytest -W ignore::DeprecationWarning "tests/docs/test_pages.py::test_page[how-to/ray.md]" -rs
+	@$(RAY)/bin/python -m pytest -W ignore::DeprecationWarning "tests/docs/test_pages.py::test_page[how-to/spark.md]" -rs
 
 clean:                       ## remove all environments and everything that was built
 	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \
