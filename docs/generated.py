@@ -89,7 +89,7 @@ def write(folder):
     for name, text in documented_modules():
         title = text.splitlines()[0].replace("``", "`")
         table = [with_indices(line.replace("``", "`")) for line in table_of(text)]
-        notation += [f"## `{name}`", "", title, "", *table, ""]
+        notation += [f"### `{name}`", "", title, "", *table, ""]
         sentence = difference_of(text)
         if sentence and not sentence.lower().startswith("nothing"):
             differences += [f"`{name}`", f": {with_indices(sentence)}", ""]

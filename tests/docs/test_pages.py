@@ -222,7 +222,7 @@ PACKAGE = ROOT / "src" / "momentmix"
 BASES = (ROOT, PACKAGE, PACKAGE / "summary", PACKAGE / "fitting")
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/method.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_paths_on_pages_exist(page):
     paths = PATH.findall((ROOT / page).read_text(encoding="utf-8"))
     assert len(paths) > 3
