@@ -182,14 +182,12 @@ def test_every_finding_and_error_is_explained():
         assert f"`{name}`" in page, name
 
 
-def test_every_public_name_is_on_a_page_of_the_interface():
-    listed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md"))
+def test_every_public_name_is_on_the_page_of_the_interface():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     names = set(momentmix.__all__) - {"__version__"}
     names |= {f"displays.{name}" for name in displays.__all__ if name.endswith("Display")}
     for name in names:
-        assert re.search(rf"~momentmix\.(errors\.)?{re.escape(name)}$", listed, re.M), name
-        assert re.search(rf":: momentmix\.(errors\.)?{re.escape(name)}$", pages, re.M), name
+        assert re.search(rf":: momentmix\.(errors\.)?{re.escape(name)}$", page, re.M), name
 
 
 def test_examples_import_public_names_only():
