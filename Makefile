@@ -73,7 +73,7 @@ gates: $(VENV)/.test         ## this checkout beside commit 7c52438 (or BEFORE=f
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
 	@echo "Building the pages, and running the scripts of the gallery (some minutes)"
-	@rm -rf docs/_build/html
+	@rm -rf docs/_build/html docs/gallery
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 

@@ -14,7 +14,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
     "customers", "certificate", "correlated_measurements", "survey", "missing_values",
-    "sharded_fit", "groups_and_drift", "real_data", "paper_tables",
+    "groups_and_drift", "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "mixture", "fitting", "paper")
 
