@@ -42,7 +42,7 @@ $(VENV)/.docs: $(NEEDS)
 	$(call install,$(VENV),constraints.txt,-e ".[docs]")
 	@touch $@ $(VENV)/.base
 
-demo: $(VENV)/.base          ## files, summaries, their sum, groups, picture, report: a minute
+demo: $(VENV)/.base          ## files, summaries, their sum, fits of it and of the rows, report: a minute
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types
