@@ -19,5 +19,5 @@ with tempfile.TemporaryDirectory() as folder:
     date = datetime.date(2026, 11, 19)
     mm.report(result, page, rows, date=date, data_name="penguins.csv")
     target = Path(__file__).with_name("penguins.png")
-    options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1000,830"]
+    options = ["--headless", "--no-sandbox", "--hide-scrollbars", "--window-size=1000,880"]
     subprocess.run(["chromium", *options, f"--screenshot={target}", page.as_uri()], check=True)
