@@ -14,7 +14,7 @@ a run. Right monomials are closed under divisors: each monomial, a left one too,
 a right one and a feature.
 
 NumPy is the specification of the compiled code (``native/sums.h``), and its fall-back, which takes
-two to eight times as long. The order of all additions within a block is fixed, so that its sums do
+five to eight times as long. The order of all additions within a block is fixed, so that its sums do
 not depend on threads; compiled code gives the same bits on every processor.
 """
 
