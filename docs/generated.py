@@ -70,12 +70,13 @@ def commands():
     lines = []
     parent = click.Context(cli, info_name="momentmix", terminal_width=88, **cli.context_settings)
     for name in cli.list_commands(parent):
-        context = click.Context(cli.commands[name], parent, name, terminal_width=88)
+        command = cli.get_command(parent, name)
+        context = click.Context(command, parent, name, terminal_width=88)
         lines += [
             f"## momentmix {name}",
             "",
             "```text",
-            cli.commands[name].get_help(context),
+            command.get_help(context),
             "```",
             "",
         ]

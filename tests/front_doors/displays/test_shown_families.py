@@ -6,10 +6,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot
+from momentmix.cli.models.fitted_table import fitted_table
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.cli.models.fitted_table import fitted_table
 from momentmix.wording import percent
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}

@@ -373,27 +373,22 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json").code == 0
     assert momentmix("summarize", "rows.csv", "-o", "rows.mms").code == 0
     done = momentmix("report", "m.json", "--data", "rows.csv", "-o", "r.html")
-    assert (done.code, done.out) == (0, "report written to r.html (certificate: passed)\n")
+    assert (done.code, done.out) == (0, "report on m.json written to r.html\n")
     page = parsed(tmp_path / "r.html")
     title = "2 groups in 3,000 rows of rows.csv – momentmix report"
     assert page.all("title")[0]["text"] == title
     text = page.rawdata_
     assert "momentmix fit rows.csv -r 2 -o m.json" in text
     assert "momentmix report m.json --data rows.csv" in text
-    done = momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html", "--json")
-    expected = {"output": "s.html", "model": "m.json", "data": ["rows.mms"], "verdict": "passed"}
-    assert json.loads(done.out) == expected
+    assert momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html").code == 0
     assert len(parsed(tmp_path / "s.html").all("img")) == 2 + 1
     done = momentmix("report", "m.json", "-o", "n.html", "--names", "calm, wild")
     assert done.code == 0
     assert [e["text"] for e in parsed(tmp_path / "n.html").all("h3")] == ["0 calm", "1 wild"]
     for options, code, message in [
-        (["m.json", "-o", "n.html", "--names", "calm", "--force"], 1, "one for each; got 1"),
-        (["m.json", "-o", "r.html"], 1, "exists; pass --force"),
-        (["m.json", "-o", "-"], 2, "give a file to --output"),
+        (["m.json", "-o", "n.html", "--names", "calm"], 1, "one for each; got 1"),
+        (["m.json", "-o", "-"], 2, "must end in .html"),
         (["none.json", "-o", "x.html"], 1, "none.json"),
-        (["m.json", "--data", "rows.csv", "--columns", "a", "-o", "x.html"], 1,
-         "'b' is missing"),
     ]:  # fmt: skip
         done = momentmix("report", *options)
         assert (done.code, message in done.err) == (code, True), done

@@ -96,43 +96,8 @@ def test_commands_show_the_verdict(momentmix, tmp_path, monkeypatch, size, r, wo
     assert (found["verdict"], found["passed"]) == (word, word == "passed")
     assert bool(found["reasons"]) == (word == "not passed")
     assert bool(found["untested"]) == (word == "useful")
-    done = momentmix("report", "m.json", "-o", "r.html")
-    assert done.out == f"report written to r.html (certificate: {word})\n"
-
-
-def test_a_useful_fit_is_0(useful, momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("momentmix.fitting.api.fit", lambda *_, **__: useful)
-    np.save("rows.npy", clusters(2, 4, 50))
-    done = momentmix("fit", "rows.npy", "-r", 2, "-o", "m.json")
-    assert (done.code, done.err) == (0, "")
-    answer = "Would other rows give these groups? Yes: the least reproducible group is found"
-    assert answer in done.out
-    assert ", found again in other rows: 91 %, clearly apart; " in done.out
-    assert "Model written to m.json (seed 0)." in done.out
-    done = momentmix("fit", "rows.npy", "-r", 2, "-o", "s.json", "--strict", "--json")
-    assert done.code == 0
-    found = json.loads(done.out)["certificate"]
-    assert (found["verdict"], found["passed"]) == ("useful", False)
-    assert found["reproducibility"] == [0.97, 0.914]
-    assert found["separation"] == [[None, 0.88], [0.88, None]]
-    assert found["description"] == {"level": "rough", "distance": 0.08, "columns": {"x<": 0.08}}
-    assert [a["answer"] for a in found["answers"]] == ["Yes", "Yes", "Roughly"]
-    done = momentmix("info", "m.json")
-    assert answer in done.out
-    found = json.loads(momentmix("info", "m.json", "--json").out)
-    assert (found["verdict"], len(found["answers"])) == ("useful", 3)
-    assert found["groups"]["reproducibility"] == [0.97, 0.914]
-
-
-def test_an_untested_fit_is_0_with_a_warning(results, momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("momentmix.fitting.api.fit", lambda *_, **__: results["untested"])
-    np.save("rows.npy", clusters(3, 1, 50))
-    done = momentmix("fit", "rows.npy", "-o", "m.json")
-    assert (done.code, "the fit is untested" in done.err) == (0, True)
-    assert ": UNTESTED\n" in done.out
-    assert momentmix("fit", "rows.npy", "-o", "s.json", "--strict").code == 0
+    assert momentmix("report", "m.json", "-o", "r.html").code == 0
+    assert f"Certificate: {word}." in (tmp_path / "r.html").read_text()
 
 
 def test_a_model_without_a_record_or_with_a_damaged_one(momentmix, tmp_path, monkeypatch):
@@ -141,8 +106,7 @@ def test_a_model_without_a_record_or_with_a_damaged_one(momentmix, tmp_path, mon
     np.save("rows.npy", rows)
     result = mm.fit(rows, 1, random_state=0)
     result.mixture.save("bare.json")
-    done = momentmix("report", "bare.json", "-o", "r.html", "--json")
-    assert json.loads(done.out)["verdict"] is None
+    assert momentmix("report", "bare.json", "-o", "r.html").code == 0
     result.save("m.json")
     document = json.loads((tmp_path / "m.json").read_text())
     document["fit"]["version"] = 99
