@@ -138,18 +138,8 @@ def fit_command(
         say(*str(result).split("\n"))
         saved = f"Model written to {output}" if output else "Not saved: -o model.json saves it"
         say(f"{saved} (seed {seed}).", *([f"Report written to {report}."] if report else []))
-    _check_verdict(result.certificate.verdict, strict)
-
-
-def _check_verdict(verdict: str, strict: bool) -> None:
-    """Exit with 4 where that is asked; else warn of a fit that is not to be relied on."""
-    if verdict == "not passed" and strict:
+    if strict and result.certificate.verdict == "not passed":
         click.get_current_context().exit(NOT_PASSED)
-    if verdict == "not passed":
-        say("Warning: the certificate did not pass; see its reasons.", err=True)
-    elif verdict == "untested":
-        text = "the fit is untested; the certificate says what would make it testable"
-        say(f"Warning: {text}.", err=True)
 
 
 def _document(

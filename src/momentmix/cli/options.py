@@ -24,11 +24,7 @@ rollup_option = click.option(
     "--rollup", metavar="KEYS", help="Merge groups of a cube that agree in these."
 )
 seed_option = click.option(
-    "--seed",
-    metavar="N",
-    type=click.IntRange(min=0),
-    default=0,
-    help="Seed of the random numbers.",
+    "--seed", metavar="N", type=click.IntRange(min=0), default=0, help="Seed of the random numbers."
 )
 
 
@@ -81,9 +77,7 @@ _CSV_OPTIONS = (
     ),
     click.option("--decimal", default=".", help="Decimal character of CSV."),
     click.option(
-        "--header/--no-header",
-        default=None,
-        help="Whether the first line has names; guessed.",
+        "--header/--no-header", default=None, help="Whether the first line has names; guessed."
     ),
 )
 _COLUMN_OPTIONS = (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import click
 
 from momentmix.cli.files import are_summaries, check_output, load_sum, say
@@ -33,6 +35,7 @@ def report_command(model: str, data: tuple[str, ...], names: list[str] | None, o
     """  # noqa: D301, click does not rewrap what follows a backspace
     check_output(output, [model, *data], ".html")
     rows = load_sum(data) if data and are_summaries(data) else list(data) or None
+    name = ", ".join(os.path.basename(os.path.normpath(without_secrets(path))) for path in data)
     command = click.get_current_context().obj
-    report(model, output, rows, names=names, command=command)
+    report(model, output, rows, names=names, command=command, data_name=name or None)
     say(f"report on {without_secrets(model)} written to {output}")

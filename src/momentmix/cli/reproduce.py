@@ -13,10 +13,7 @@ from momentmix.cli.options import json_option, seed_option
 
 
 @click.command("reproduce")
-@click.argument(
-    "table",
-    type=click.Choice(["decomposition", "approximation", "gaussian"]),
-)
+@click.argument("table", type=click.Choice(["decomposition", "approximation", "gaussian"]))
 @click.option(
     "--rows",
     multiple=True,
@@ -27,11 +24,7 @@ from momentmix.cli.options import json_option, seed_option
 @seed_option
 @json_option
 def reproduce_command(
-    table: str,
-    rows: tuple[str, ...],
-    instances: int | None,
-    seed: int,
-    as_json: bool,
+    table: str, rows: tuple[str, ...], instances: int | None, seed: int, as_json: bool
 ) -> None:
     """Run an experiment of the paper and print its figures beside those of the paper.
 
