@@ -127,7 +127,7 @@ def fit_command(
     if report is not None:
         from momentmix.reporting.report import report as write_report
 
-        rows = list(inputs) if not is_sum and "-" not in inputs else result.summary
+        rows = list(inputs) if not is_sum and "-" not in inputs else None
         write_report(output or result, report, rows, command=command)
     if as_json:
         say_json(_document(result, output, command, seed))

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from momentmix.cli.files import are_summaries, check_output, load_sum, say
+from momentmix.cli.files import check_output, say
 from momentmix.cli.options import output_option, split
 from momentmix.errors import without_secrets
 from momentmix.reporting.report import report
@@ -14,9 +14,7 @@ from momentmix.reporting.report import report
 
 @click.command("report")
 @click.argument("model")
-@click.option(
-    "--data", multiple=True, metavar="FILE", help="Data or summaries for the pictures; repeatable."
-)
+@click.option("--data", multiple=True, metavar="FILE", help="Rows for the pictures; repeatable.")
 @click.option(
     "--names",
     callback=lambda *given: split(given[-1]),
@@ -34,8 +32,7 @@ def report_command(model: str, data: tuple[str, ...], names: list[str] | None, o
     momentmix report model.json --data table.csv -o page.html
     """  # noqa: D301, click does not rewrap what follows a backspace
     check_output(output, [model, *data], ".html")
-    rows = load_sum(data) if data and are_summaries(data) else list(data) or None
     name = ", ".join(os.path.basename(os.path.normpath(without_secrets(path))) for path in data)
     command = click.get_current_context().obj
-    report(model, output, rows, names=names, command=command, data_name=name or None)
+    report(model, output, list(data) or None, names=names, command=command, data_name=name or None)
     say(f"report on {without_secrets(model)} written to {output}")

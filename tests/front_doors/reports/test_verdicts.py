@@ -155,14 +155,6 @@ def test_the_page_of_a_useful_fit(useful, tmp_path):
     assert '<li>nearest to <span class="chip c1">1</span>' in text
 
 
-def test_the_page_of_a_fit_whose_reproducibility_is_unknown(results, tmp_path):
-    mixture = results["passed"].mixture
-    mm.report(mixture, tmp_path / "r.html")
-    text = (tmp_path / "r.html").read_text()
-    assert "found again" not in text
-    assert "Would other rows" not in text
-
-
 def test_the_verdict_in_a_sentence(results):
     assert verdict(results["passed"].certificate) == "No test speaks against this fit."
     bad = results["not passed"].certificate  # shape of columns, and the test
@@ -219,16 +211,6 @@ def test_picture_of_what_was_tried(results):
             displays.TrialsDisplay.from_estimator(nothing)
 
 
-def test_picture_of_what_was_tried_has_the_reproducibility_in_place_of_the_p_value():
-    least = (1.0, 0.9, np.nan)
-    tried = [replace(t, reproducibility=(1.0, x)) for t, x in zip(TRIED, least, strict=True)]
-    left, right = displays.TrialsDisplay(tried).plot().figure_.axes
-    np.testing.assert_array_equal(right.lines[-1].get_ydata(), least)
-    assert right.lines[0].get_ydata()[0] == 0.75
-    labels = [text.get_text() for text in left.get_legend().get_texts()]
-    assert labels == ["chosen", "BIC, lower is better", "least reproducibility (dotted: 0.75)"]
-
-
 def test_numbers_too_large_for_a_picture_are_left_out_of_it():
     tried = [Trial(2**62, 1.0, odd, odd, True) for odd in (1e308, -1e308, float("inf"))]
     tried.append(Trial(3, 5e-324, 0.0, 7.0, False))
@@ -255,28 +237,6 @@ def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does
         warnings.simplefilter("error")
         assert model.result_.certificate is model.certificate_
         assert model.standard_errors_.means.shape == (1, 4)
-
-
-def test_the_estimator_is_quiet_where_the_fit_passed_or_is_useful():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        for r, d, word in ((2, 4, "passed"), (3, 1, "useful")):
-            model = mm.MomentGaussianMixture(r, random_state=0).fit(clusters(r, d))
-            assert model.certificate_.verdict == word
-            assert model.n_components_ == len(model.weights_) == r
-
-
-def test_a_fit_of_parts_warns_when_it_is_asked():
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        model = mm.MomentGaussianMixture(1)
-        for part in np.array_split(clusters(2, 4), 3):
-            model.partial_fit(part)
-        assert model.sample(3)[1].tolist() == [0] * 3
-        assert model.weights_.tolist() == [1.0]
-    with pytest.warns(mm.FitWarning) as seen:
-        assert not model.certificate_.passed
-    assert [w.filename for w in seen] == [__file__]
 
 
 def test_a_warning_that_is_an_error_comes_once():
