@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
-from functools import reduce, wraps
+from functools import wraps
 from typing import Any
 
 import click
@@ -95,7 +95,10 @@ def _collected(command: Command, *options: Callable[[Command], Command]) -> Comm
         reading = Reading(**{name: values.pop(name) for name in names})
         return command(reading=reading, **values)
 
-    return reduce(lambda made, option: option(made), reversed(options), with_reading)
+    made: Command = with_reading
+    for option in reversed(options):
+        made = option(made)
+    return made
 
 
 def csv_options(command: Command) -> Command:

@@ -63,12 +63,14 @@ class SharesDisplay(Display):
         across = 2 if len(shown) == 4 else min(3, len(shown))
         size = (7.5, 3.4) if across == 1 else (4.0, 2.8)
         axes = self._grid((-(-len(shown) // across), across), size, self._entries(), self._title())
-        for ax, name in zip(axes, shown, strict=False):
+        for i, (ax, name) in enumerate(zip(axes, shown, strict=False)):
             self._panel(ax, series[name])
             ax.set_title(short_name(key_text(name), 40) if name else "", fontsize="medium")
-            ax.set_xlabel(short_name(t.key_names[-1], _LETTERS))
-            ax.set_ylabel("share of rows")
-            ax.label_outer()
+            ax.tick_params(labelbottom=i + across >= len(shown), labelleft=i % across == 0)
+            if i + across >= len(shown):  # no panel below
+                ax.set_xlabel(short_name(t.key_names[-1], _LETTERS))
+            if i % across == 0:
+                ax.set_ylabel("share of rows")
         for ax in axes[len(shown) :]:
             ax.set_visible(False)
         self._say_rest(len(shown), len(series), "series")

@@ -127,7 +127,9 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _set_from(self, begun: BegunFit, summary: MomentSummary | None) -> None:
         """Set the attributes that every estimator has."""
         facts, mixture = begun.facts, begun.facts["mixture"]
-        self._begun, self._result, self._has_warned = begun, None, False
+        self._begun: BegunFit | None = begun
+        self._result: FitResult | None = None
+        self._has_warned = False
         self.mixture_, self.n_components_ = mixture, mixture.n_components
         self.weights_, self.means_ = mixture.weights, mixture.means
         self.summary_ = facts["summary"] if summary is None else summary
@@ -190,7 +192,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 "there is no fit yet. Call fit, or after partial_fit fit_summary() or a method "
                 "that needs the fit, as predict."
             )
-        if self._result is None:
+        if self._begun is not None:
             self._result, self._begun = self._begun.finish(), None
         return cast(FitResult, self._result)
 
