@@ -84,7 +84,7 @@ class TableRows(Rows):
         self.missing, self.notes = missing, notes
         self.chosen = chosen  # whether the columns were chosen: none is then left out
         self.block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(columns[0]))))
-        self.kinds = [_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
+        self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
         counts = [source.n_rows for source in sources]
         self.expected_rows = None if None in counts else sum(n for n in counts if n is not None)
@@ -319,11 +319,3 @@ class TableRows(Rows):
             f"TableRows({len(self.sources)} table(s), n_features={self.n_features}, {rows} rows, "
             f"missing={self.missing!r})"
         )
-
-
-def _kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """Content of a column in all sources; "varied", with the error, where it differs."""
-    try:
-        return common_kind(sources, columns)
-    except InputError as error:
-        return Kind("varied", str(error))

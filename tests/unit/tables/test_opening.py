@@ -16,7 +16,7 @@ from unit.tables.table_files import FILES, NAMES, table_of, write
 
 from momentmix import open_rows
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputError, InputTypeError, NoInputError
+from momentmix.errors import InputError, InputTypeError, MissingDependencyError, NoInputError
 from momentmix.tables.formats import csv_file
 
 
@@ -185,12 +185,8 @@ def test_shards_with_different_columns_are_found_at_once(tmp_path, first, second
         ("nowhere.csv", NoInputError, "does not exist"),
         ("*.parquet", NoInputError, "no file matches"),
         ("x.docx", InputError, "momentmix reads .npy"),
-        (
-            "https://x.org/a.csv",
-            NoInputError,
-            r"is an address; .*momentmix\[remote\]. Download",
-        ),
-        (Path("https://x.org/a.csv"), NoInputError, "is an address"),
+        ("https://x.org/a.csv", MissingDependencyError, r"is an address; .*momentmix\[remote\]"),
+        (Path("https://x.org/a.csv"), MissingDependencyError, "is an address"),
         ("file:///tmp/a.csv", NoInputError, "give the path alone, without file://"),
     ],
 )

@@ -38,7 +38,7 @@ from momentmix.tables.formats.csv_text import (
     quote_places,
     wrong_quote,
 )
-from momentmix.tables.source import Batch, Columns, FileSource
+from momentmix.tables.source import Batch, Columns, Source
 from momentmix.wording import option
 
 BLOCK = 1 << 21  # bytes read at a time: enough for a fast parser, few beside the memory
@@ -59,12 +59,14 @@ class Record(NamedTuple):
     text: str
 
 
-class CsvFile(FileSource):
+class CsvFile(Source):
     """A CSV file, perhaps compressed."""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         super().__init__(path)
-        is_tsv = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
+        name = os.path.basename(path).lower()
+        self._packed = name.endswith(".gz")
+        is_tsv = name.removesuffix(".gz").endswith(".tsv")
         self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._header, self._repeated = "", b""  # text of the header, as it is and to be found again
@@ -140,9 +142,8 @@ class CsvFile(FileSource):
     def _pieces(self) -> Iterator[bytes]:
         """The text piece by piece, none of which ends between CR and LF."""
         mark = _MARK
-        with open(self.path, "rb") as raw:
-            packed = self.path.name.lower().endswith(".gz")
-            file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
+        opened: Any = gzip.open if self._packed else open
+        with opened(self.path, "rb") as file:
             try:
                 while data := file.read(BLOCK):
                     while data.endswith(b"\r") and (more := file.read(1)):

@@ -11,12 +11,12 @@ import numpy as np
 
 from momentmix.errors import InputError
 from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.source import Batch, Columns, FileSource, batch_rows
+from momentmix.tables.source import Batch, Columns, Source, batch_rows, first_line
 
 _LONGEST_HEADER = 1 << 14  # bytes; NumPy writes about 128, and parses them as Python code
 
 
-class NpyFile(FileSource):
+class NpyFile(Source):
     """A two-dimensional array of real numbers."""
 
     column_names = None
@@ -25,7 +25,7 @@ class NpyFile(FileSource):
     def __init__(self, path: str | os.PathLike[str], _: Dialect | None = None) -> None:
         super().__init__(path)
         formats = np.lib.format
-        with self.path.open("rb") as file:
+        with open(path, "rb") as file:
             start = BytesIO(file.read(_LONGEST_HEADER))  # all that NumPy may allocate for
         try:
             is_old = formats.read_magic(start) == (1, 0)
@@ -34,7 +34,7 @@ class NpyFile(FileSource):
         except MemoryError:
             raise
         except Exception as error:  # NumPy's parser may raise anything on arbitrary bytes
-            raise self._unreadable((str(error).splitlines() or [""])[0][:200]) from None
+            raise self._unreadable(first_line(error)) from None
         if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 0:
             objects = ", Python objects, which momentmix never unpickles" * dtype.hasobject
             raise InputError(
@@ -44,13 +44,13 @@ class NpyFile(FileSource):
             )
         self._dtype, self._offset, (self.n_rows, self.n_columns) = dtype, start.tell(), shape
         expected = self._offset + self.n_rows * self.n_columns * dtype.itemsize
-        if self.path.stat().st_size < expected:
+        if self._n_bytes() < expected:
             raise self._unreadable(f"shape {shape} of {dtype} needs {expected} bytes.")
 
     def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         """Batches of the type of the file: columns of one block in C order, if it is stored so."""
         step, width = batch_rows(self.n_columns), self.n_columns
-        with self.path.open("rb", buffering=0) as file:
+        with open(self.path or "", "rb", buffering=0) as file:
             for first in range(0, self.n_rows, step):
                 n_rows = min(step, self.n_rows - first)
                 if self._is_fortran:

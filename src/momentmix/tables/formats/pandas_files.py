@@ -8,6 +8,7 @@ from typing import Any
 from momentmix.errors import InputError, needed
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
+from momentmix.tables.source import first_line
 from momentmix.wording import option
 
 
@@ -47,5 +48,5 @@ def _read(reader: str, path: str | os.PathLike[str], **reading: Any) -> Any:
     except Exception as error:  # of zipfile, gzip, XML and others
         if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
             raise
-        reason = (str(error).splitlines() or [""])[0][:200]
+        reason = first_line(error)
         raise InputError(f"{path} cannot be read: {reason}. Write or copy it again.") from None
