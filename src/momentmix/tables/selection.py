@@ -6,8 +6,14 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.tables.names import check_encodable, left_out_notes, matching, place_of
+from momentmix.errors import InputError, InputTypeError
+from momentmix.tables.names import (
+    check_encodable,
+    left_out_notes,
+    match_names,
+    matching,
+    number_of,
+)
 from momentmix.tables.source import Source
 from momentmix.wording import option
 
@@ -22,8 +28,18 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         return list(range(table.n_columns))
     if isinstance(columns, str):
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
-    chosen = [matching(x, names) or [_column(table, x)] for x in columns]
-    named = [some[0] for some, x in zip(chosen, columns, strict=True) if not matching(x, names)]
+    note = table.header_note  # the names may be the first row
+    said = f" Note: {note}." if note else ""
+    named, chosen = list[int](), list[list[int]]()
+    for column in columns:
+        numbers = matching(column, names)
+        if not numbers:
+            problem = f"{table.name} has no column"
+            numbers = [number_of(column, names, table.n_columns, problem, said)]
+            named += numbers
+        if isinstance(column, str):
+            _check_different(table, [column])
+        chosen.append(numbers)
     if not chosen or len(set(named)) != len(named):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
     return list(dict.fromkeys(chain.from_iterable(chosen)))
@@ -31,8 +47,8 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
 
 def _check_different(table: Source, names: Iterable[str]) -> None:
     """Raise where several columns have one of these names."""
-    numbers, every = defaultdict[str, list[str]](list), table.column_names or ()
-    for i, name in enumerate(every):
+    numbers = defaultdict[str, list[str]](list)
+    for i, name in enumerate(table.column_names or ()):
         numbers[name].append(str(i))
     repeated = [name for name in sorted({*names}) if len(numbers[name]) > 1][:5]
     if repeated:
@@ -42,25 +58,6 @@ def _check_different(table: Source, names: Iterable[str]) -> None:
             f"{', '.join(listed)}. Choose columns by number with {option(columns=...)}, or rename "
             "them."
         )
-
-
-def _column(table: Source, column: str | int) -> int:
-    names = table.column_names
-    if not isinstance(column, str):
-        number = check_count("column", column, 0)
-        if number < table.n_columns:
-            return number
-        if names is None or str(number) not in names:
-            raise InputError(
-                f"{table.name} has {table.n_columns} columns, numbered from 0; column {number} was "
-                "asked for."
-            )
-        column = str(number)  # a year, say; for commands it looks like a number
-    note = table.header_note  # the names may be the first row
-    said = f" Note: {note}." if note else ""
-    number = place_of(column, names, f"{table.name} has no column", said)
-    _check_different(table, [column])
-    return number
 
 
 def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
@@ -78,22 +75,10 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
             f"pass {option(header=True)} or {option(header=False)} if the first lines of both are "
             "names, or rows."
         )
-    wanted, places = [names[i] for i in chosen], {name: i for i, name in enumerate(others)}
-    lacking = [name for name in wanted if name not in places]
-    extra = sorted({*others} - {*wanted}, key=places.__getitem__) if all_columns else []
-    reasons = [
-        f"{table.name} {what} {', '.join(map(ascii, some[:5]))}"
-        for what, some in (("lacks", lacking), ("also has", extra))
-        if some
-    ]
-    if reasons:
-        raise InputError(
-            f"all inputs must have the same columns; compared with {first.name}, "
-            f"{' and '.join(reasons)}. Select common ones with {option(columns=...)}."
-        )
-    _check_different(first, wanted)
-    _check_different(table, wanted)
-    return [places[name] for name in wanted]
+    wanted = [names[i] for i in chosen]
+    for source in (first, table):
+        _check_different(source, wanted)
+    return match_names(wanted, others, first.name, others=not all_columns, of=f"{table.name}: ")
 
 
 def usable_columns(

@@ -111,7 +111,7 @@ def test_bad_files_are_1_and_leave_no_output(folder, momentmix, command):
 OTHER = [
     (["summarize", "nowhere.csv", "-o", "x.mms"], 1, "nowhere.csv does not exist"),
     (["summarize", "header.csv", "-o", "x.mms"], 1, "header.csv holds no rows"),
-    (["summarize", "ab.csv", "ac.csv", "-o", "x.mms"], 1, "lacks 'b' and ac.csv also has 'c'"),
+    (["summarize", "ab.csv", "ac.csv", "-o", "x.mms"], 1, "'b' is missing and 'c' is not among"),
     (["fit", "nowhere.mms", "-r", "2", "-o", "m.json"], 1, "nowhere.mms does not exist"),
     (["merge", "nowhere.mms", "-o", "x.mms"], 1, "nowhere.mms does not exist"),
     (["summarize", "good.npy", "-o", "good.mms"], 1, "good.mms exists; pass --force"),

@@ -177,7 +177,7 @@ def test_a_file_without_the_column_is_found_before_any_work(frame, momentmix):
     frame[NAMES][:5].to_csv("second.csv", index=False)
     files = ("rows.csv", "second.csv")
     done = momentmix("predict", "model.json", *files, "--keep", "id", "-o", "out.csv")
-    assert (done.code, "second.csv lacks 'id'" in done.err) == (1, True), done
+    assert (done.code, "'id' is missing" in done.err) == (1, True), done
 
 
 # -- levels that no row of the fit had ----------------------------------------------------------
