@@ -66,6 +66,10 @@ def encode(
 
     Where rows with missing cells are to be dropped, infinite numbers are missing.
     """
+    if isinstance(batch, np.ndarray) and all(column.is_plain for column in columns):
+        features = np.ascontiguousarray(batch.T, dtype=np.float64)
+        if in_range(features):
+            return Encoded(features, None)
     ends = np.cumsum([column.n_features for column in columns])
     n_rows = len(batch[0])
     features = np.empty((n_rows, ends[-1]))

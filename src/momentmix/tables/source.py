@@ -26,7 +26,8 @@ _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are dam
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
 Columns = Sequence[int]  # by number
-Batch = tuple[int, list[Any]]  # number of the first row; the chosen columns, in that order
+# Number of the first row; the chosen columns, in that order: a list, or the rows of one array.
+Batch = tuple[int, Any]
 
 
 class Source(ABC):

@@ -245,7 +245,9 @@ class TableRows(Rows):
         n_columns, schema = len(self.kinds), self.learned
         for first, batch in self.batches(table, None, others, unseen is not None):
             for start in range(0, len(batch[0]), self.block_rows):
-                part = [column[start : start + self.block_rows] for column in batch]
+                stop = start + self.block_rows
+                is_array = isinstance(batch, np.ndarray)
+                part = batch[:, start:stop] if is_array else [x[start:stop] for x in batch]
                 block = self._block(table, schema, first + start, part[:n_columns], unseen)
                 yield block._replace(others=part[n_columns:])
 

@@ -67,6 +67,7 @@ class MemoryTable(Source):
     """A frame, a dict of columns, an array or a list of rows; its columns are converted once."""
 
     in_memory = True
+    _array: Array | None = None  # rows that are one array
 
     def __init__(
         self, data: Any, name: str | None = None, expected: Sequence[str] | None = None
@@ -84,7 +85,8 @@ class MemoryTable(Source):
             self.column_names = frame_names(data, expected)
             self._columns = _columns_of_frame(data)
         else:
-            self._columns = _columns_of_array(data)
+            self._array = _array_of(data)
+            self._columns = list(self._array.T)
         self._is_named = name is not None
         self.name = name or ("the array" if self.column_names is None else "the table")
         self.n_columns = len(self._columns)
@@ -128,7 +130,12 @@ class MemoryTable(Source):
         """All rows at once."""
         for error in filter(None, map(self.problem, columns)):
             raise error
-        yield 0, [self._column(i)[0] for i in columns]
+        array = self._array
+        if array is None or array.dtype.kind == "O":
+            yield 0, [self._column(i)[0] for i in columns]
+        else:
+            is_whole = list(columns) == list(range(self.n_columns))
+            yield 0, (array if is_whole else array[:, list(columns)]).T
 
     def numbers(self, i: int) -> Float:
         """A column as float64; it must be real numbers."""
@@ -169,15 +176,15 @@ def _columns_of_frame(frame: Any) -> list[Any]:
     ]
 
 
-def _columns_of_array(rows: Any) -> list[Array]:
-    """The columns of an array, or of a list of rows."""
+def _array_of(rows: Any) -> Array:
+    """Rows that are an array or a list as an array of numbers or objects."""
     array = arrays.plain_array(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind not in "fiubOU":
         arrays.check_real(array)  # raises, with the cure
     check_shape(array, None)
-    return list(array.T)
+    return array if array.dtype.kind in "fiubO" else array.astype(object)
 
 
 # -- rows of numbers -------------------------------------------------------------------------------

@@ -48,7 +48,7 @@ class NpyFile(Source):
             raise self._unreadable(f"shape {shape} of {dtype} needs {expected} bytes.")
 
     def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
-        """Batches of the type of the file: columns of one block in C order, if it is stored so."""
+        """Batches of the type of the file."""
         step, width = batch_rows(self.n_columns), self.n_columns
         with open(self.path or "", "rb", buffering=0) as file:
             for first in range(0, self.n_rows, step):
@@ -58,7 +58,7 @@ class NpyFile(Source):
                 else:
                     block = self._values(file, first * width, n_rows * width).reshape(-1, width)
                     is_whole = list(columns) == list(range(width))
-                    arrays = list((block if is_whole else block.take(columns, axis=1)).T)
+                    arrays = (block if is_whole else block.take(columns, axis=1)).T
                 yield first, arrays
 
     def _values(self, file: Any, place: int, n_values: int) -> Any:
