@@ -108,9 +108,8 @@ def open_rows(
     exclude : sequence of str or int, optional
         Columns to leave out.
     families : dict or Schema, optional
-        What columns are, as in `fit`: the rows are then features, by name or number of a column, and
-        other columns are guessed. By default the rows are numbers, and a fit or a summary of them
-        learns what they are.
+        What columns are, as in `fit`, by name or number; the others are guessed. The rows are then
+        features. By default they are numbers, and a fit or a summary learns what these are.
     na_values : sequence of str, optional
         For text files: texts that mean a missing cell, in place of NA, NaN, null and their
         like. An empty field is always missing.
@@ -283,7 +282,7 @@ def contents_of(rows: TableRows, families: Mapping[int, Any]) -> list[Content]:
     read = {}
     for j, content in enumerate(contents):
         is_open = _has_levels(families.get(j)) and content.kind.kind != "bool"
-        if keeps_gaps(rows.missing) or content.kind.kind == "text" or j in rows.texts or is_open:
+        if keeps_gaps(rows.missing) or content.kind.kind == "text" or is_open:
             read[j] = content
         else:
             content.has_cells = True

@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix import open_rows
 from momentmix.errors import FitWarning
-from momentmix.tables.opening import open_rows
 
 LAW = mm.Mixture.from_blocks(
     [0.6, 0.4],
