@@ -26,7 +26,7 @@ MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
 
 def encoded_rows(mixture: Mixture, data: Any) -> Iterator[Encoded]:
     """Yield rows as features; levels that the model does not have are left out."""
-    rows = rows_to_predict(Schema(mixture.columns), data, "the model", "missing")
+    rows = rows_to_predict(Schema(mixture.columns), data, "the model")
     blocks = rows.all_blocks(unseen="missing")
     return (block.encoded for block in blocks if len(block.features))
 

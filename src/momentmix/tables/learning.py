@@ -31,8 +31,6 @@ from momentmix.tables.encoding import (
     Encoded,
     Unseen,
     check_numeric,
-    check_unseen,
-    warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, escaped_names, families_by_number
@@ -392,9 +390,8 @@ def rows_with(schema: Schema, rows: TableRows, owner: str = "the schema") -> Tab
     return rows.as_text(texts if source.nulls else ()).with_schema(schema)
 
 
-def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
-    """Rows of anything that holds a table, with a model's columns; warns of unknown levels."""
-    check_unseen(unseen)
+def rows_to_predict(schema: Schema, data: Any, owner: str) -> TableRows:
+    """Rows of anything that holds a table, with the columns of a model."""
     names = schema.column_names
     if isinstance(data, TableRows):
         rows = data.changed(missing="model") if data.missing == "error" else data
@@ -404,17 +401,14 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
         places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
         rows = Reading(columns=places).open(sources, "model")
         warn_of_header(sources, names)
-    rows = rows_with(schema, rows, owner)
-    if unseen == "missing" and rows.sources[0].in_memory:
-        warn_of_unknown(schema.columns, rows.head() or [])
-    return rows
+    return rows_with(schema, rows, owner)
 
 
 def encoded_blocks(
     schema: Schema, data: Any, owner: str, unseen: Unseen = "error"
 ) -> Iterator[Encoded]:
     """Rows of anything as features of a model, block by block."""
-    rows, empty = rows_to_predict(schema, data, owner, unseen), True
+    rows, empty = rows_to_predict(schema, data, owner), True
     for block in rows.all_blocks(unseen=unseen):
         if len(block.features):
             empty = False

@@ -15,7 +15,7 @@ from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.columns import Kind, kind_of, missing_cells, numbers_of, warn_integers
-from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell, warn_of_unknown
+from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.selection import feature_names
@@ -262,8 +262,6 @@ class TableRows(Rows):
 
         drops = self.missing == "drop"
         features, left_out = encode(schema.columns, batch, where, unseen or "error", drops)
-        if unseen == "missing" and left_out is not None and not (first or source.in_memory):
-            warn_of_unknown(schema.columns, batch)
         if left_out is None and not drops:
             return RowBlock(first, size, features)
         missing = np.zeros((size, schema.n_columns), bool) if left_out is None else left_out.copy()

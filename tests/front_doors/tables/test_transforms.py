@@ -8,7 +8,6 @@ import momentmix as mm
 from momentmix import displays
 
 FAMILIES = {"income": "log", "spent": "log1p"}
-OPTION = "income=log,spent=log1p"
 
 
 @pytest.fixture(scope="module")

@@ -217,8 +217,8 @@ class CsvFile(Source):
     def _read(self, block: bytes, asked: Asked, careful: bool) -> list[Any]:
         """A block as pyarrow parses it; numbers from text where it is `careful`."""
         import pyarrow
-        from pyarrow import compute, types
         from pyarrow import csv as arrow_csv
+        from pyarrow import types
 
         numbers = {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
         text, of_kind = (
@@ -253,6 +253,8 @@ class CsvFile(Source):
             elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
             elif kind == "text" and as_written:
+                from pyarrow import compute
+
                 labels, nulls = column.dictionary, "|".join(map(re.escape, self.nulls))
                 is_null = compute.match_substring_regex(labels, f"^(?:{nulls})$")
                 labels = compute.if_else(is_null, pyarrow.scalar(None, labels.type), labels)
