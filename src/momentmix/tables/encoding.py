@@ -57,7 +57,7 @@ def names_of(columns: Sequence[Column]) -> tuple[str, ...] | None:
 
 def encode(
     columns: Sequence[Column],
-    batch: Sequence[Any],
+    batch: Any,
     where: Where,
     unseen: Unseen = "error",
     drops: bool = False,
