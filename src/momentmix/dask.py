@@ -54,7 +54,7 @@ from momentmix.tables.learning import (
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.schema import Schema
-from momentmix.tables.selection import match_columns
+from momentmix.tables.source import match_columns
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.wording import NO_MAR
 

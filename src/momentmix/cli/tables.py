@@ -16,8 +16,7 @@ from momentmix._typing import Float
 from momentmix.cli.output import output_stream
 from momentmix.errors import InputError, printable
 from momentmix.tables.formats.arrow_files import ArrowSource
-from momentmix.tables.selection import choose_columns, feature_names, match_columns
-from momentmix.tables.source import Source
+from momentmix.tables.source import Source, choose_columns, feature_names, match_columns
 from momentmix.tables.table_rows import TableRows
 
 Answers = Iterable[tuple[Sequence[Any], Float]]  # columns that are kept, and those of the model

@@ -22,10 +22,8 @@ from momentmix.tables.formats import arrow_files, copies
 from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.formats.npy_file import NpyFile
-from momentmix.tables.formats.pandas_files import read_excel, read_json_lines
-from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import Source
+from momentmix.tables.formats.other_files import NpyFile, read_excel, read_json_lines
+from momentmix.tables.source import Source, choose_columns, match_columns, usable_columns
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 

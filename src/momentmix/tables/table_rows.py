@@ -18,8 +18,7 @@ from momentmix.tables.columns import Kind, kind_of, missing_cells, numbers_of, w
 from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.selection import feature_names
-from momentmix.tables.source import Source, common_kind
+from momentmix.tables.source import Source, common_kind, feature_names
 from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]

@@ -1,4 +1,4 @@
-"""NPY files, a few rows at a time; never mapped, never unpickled."""
+"""NPY files, a few rows at a time; Excel sheets and JSON lines, which pandas reads as a whole."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from momentmix.errors import InputError
+from momentmix.errors import InputError, needed
 from momentmix.tables.formats.csv_text import Dialect
+from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.source import Batch, Columns, Source, batch_rows, first_line
+from momentmix.wording import option
 
 _LONGEST_HEADER = 1 << 14  # bytes; NumPy writes about 128, and parses them as Python code
 
 
 class NpyFile(Source):
-    """A two-dimensional array of real numbers."""
+    """A two-dimensional array of real numbers; never mapped, never unpickled."""
 
     column_names = None
     n_rows: int
@@ -68,3 +70,43 @@ class NpyFile(Source):
         if len(values) < n_values:
             raise self._unreadable("it ended while it was being read.")
         return values
+
+
+def read_excel(path: str | os.PathLike[str], dialect: Dialect) -> MemoryTable:
+    """The first sheet of a workbook; of the dialect, the header and texts for missing cells."""
+    needed("openpyxl", f"{path} needs openpyxl", "momentmix[excel]")
+    reading = {"header": None, "dtype": object, "keep_default_na": False}
+    frame = _read("read_excel", path, na_values=list(dialect.nulls), engine="openpyxl", **reading)
+    frame = frame.dropna(how="all")
+    first = list(frame.iloc[0]) if len(frame) else []
+    if dialect.header is None and all(isinstance(x, int | float) and x == x for x in first):
+        raise InputError(
+            f"{path}: the first row holds no text; say whether it names the columns: "
+            f"{option(header=True)} or {option(header=False)}."
+        )
+    if dialect.header is not False:
+        frame = frame.iloc[1:].set_axis(["" if x != x else str(x) for x in first], axis=1)
+    return _table(frame.infer_objects(), path)
+
+
+def read_json_lines(path: str | os.PathLike[str], _: Dialect) -> MemoryTable:
+    """An object in each line; its keys are the columns."""
+    return _table(_read("read_json", path, lines=True, dtype=False, precise_float=True), path)
+
+
+def _table(frame: Any, path: str | os.PathLike[str]) -> MemoryTable:
+    table = MemoryTable(frame, str(path))
+    table.in_memory = False  # like other files it is summarized in parts with ids
+    return table
+
+
+def _read(reader: str, path: str | os.PathLike[str], **reading: Any) -> Any:
+    import pandas as pd
+
+    try:
+        return getattr(pd, reader)(os.fspath(path), **reading)
+    except Exception as error:  # of zipfile, gzip, XML and others
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) is not None:
+            raise
+        reason = first_line(error)
+        raise InputError(f"{path} cannot be read: {reason}. Write or copy it again.") from None
