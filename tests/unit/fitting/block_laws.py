@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.monomials import BlockMonomials
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters

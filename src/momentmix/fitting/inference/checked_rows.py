@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.monomial_covariance import MomentSpread
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.lazy import lazy_property
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of

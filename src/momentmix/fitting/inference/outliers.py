@@ -31,7 +31,7 @@ from scipy.special import fdtrc
 
 from momentmix._typing import Float, Int
 from momentmix.findings.finding import FATAL, WARNING, Finding, found
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.tables.rows import Rows
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier

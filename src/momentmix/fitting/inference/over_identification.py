@@ -36,10 +36,10 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import gammaincc
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
-from momentmix.fitting.conditions.monomial_covariance import MomentSpread
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.whitening import (
+from momentmix.fitting.moments.conditions import Conditions, build_conditions, point_powers
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.fitting.moments.whitening import (
     Correlation,
     Projection,
     Whitening,

@@ -30,8 +30,8 @@ from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.families.distribution import Distribution
 from momentmix.families.family import Quantities, Quantity
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import LARGEST_ERROR, Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.parameter_table import ColumnValues, Intervals
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.tables.schema import Schema

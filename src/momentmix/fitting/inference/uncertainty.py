@@ -6,7 +6,7 @@
 | x ≥ 0: numbers of a law, `Distribution.positive` | ``values`` | (r, n) |
 | g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
 
-After EM the formula of a moment fit (``moment/efficient.py``) would be wrong, since the estimate no
+After EM the formula of a moment fit (``moments/efficient.py``) would be wrong, since the estimate no
 longer minimizes these conditions. The information of the scores is used instead, with that of the
 prior: EM maximizes both. Without it, errors of 1,000 for probabilities and weights come from levels
 and gaps of a few rows.

@@ -8,12 +8,12 @@ import pytest
 from block_laws import block_law, blocks_of, exact_block_moments, standardized
 from numpy.polynomial.hermite_e import hermegauss
 
-from momentmix.fitting.conditions import derivative as module
-from momentmix.fitting.conditions import monomial_covariance
-from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.conditions import build_conditions, point_powers
-from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
+from momentmix.fitting.moments import covariance
+from momentmix.fitting.moments import derivative as module
+from momentmix.fitting.moments.conditions import build_conditions, point_powers
+from momentmix.fitting.moments.covariance import monomial_correlation
+from momentmix.fitting.moments.derivative import by_feature, derivative
+from momentmix.fitting.moments.monomials import BlockMonomials
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.native import code
@@ -120,7 +120,7 @@ def test_compiled_covariances_are_those_of_numpy(case, monkeypatch):
     p, conditions = case
     found, _ = monomial_correlation(conditions, p)
     with monkeypatch.context() as patch:
-        patch.setattr(monomial_covariance, "code", None)
+        patch.setattr(covariance, "code", None)
         expected, _ = monomial_correlation(conditions, p)
     np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-13)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from fitting_helpers import exact_moments, monomial_covariance, parameters_of, random_mixture
 
-from momentmix.fitting.conditions.conditions import build_conditions, point_powers
+from momentmix.fitting.moments.conditions import build_conditions, point_powers
 
 
 @pytest.fixture(scope="module")

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 from family_laws import drawn, mixed_law, standard_moments
 
-from momentmix.fitting.conditions.conditions import (
-    build_conditions,
-    point_powers,
-)
-from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
-from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
 from momentmix.fitting.em import scores
 from momentmix.fitting.em.scores import information_matrix, mean_score
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.variances import resolvable
+from momentmix.fitting.moments.conditions import (
+    build_conditions,
+    point_powers,
+)
+from momentmix.fitting.moments.covariance import monomial_correlation
+from momentmix.fitting.moments.derivative import by_feature, derivative, gram
+from momentmix.fitting.moments.spread import resolvable
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.density import statistics_of
 from momentmix.mixture.gaussian import coefficients, features_of, sample
 from momentmix.mixture.parameters import dependent_places, parameters_from

@@ -8,14 +8,14 @@ from fitting_helpers import exact_moments, parameters_of, random_mixture, sample
 from scipy.stats import chi2
 
 from momentmix import Mixture
-from momentmix.fitting.conditions.conditions import gaussian_powers
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     check_conditions,
     choose_conditions,
     fourth_cumulant_of_powers,
 )
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.moments.conditions import gaussian_powers
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.parameters import Parameters
 
 KINDS = ["distinct features", "pairs", "shape of columns"]

@@ -6,9 +6,9 @@ from fitting_helpers import exact_moments, monomial_covariance, parameters_of, r
 
 from momentmix import Mixture, fit
 from momentmix.errors import InputError
-from momentmix.fitting.conditions.conditions import build_conditions, point_powers
-from momentmix.fitting.inference import whitening as module
-from momentmix.fitting.inference.whitening import Projection, Whitening
+from momentmix.fitting.moments import whitening as module
+from momentmix.fitting.moments.conditions import build_conditions, point_powers
+from momentmix.fitting.moments.whitening import Projection, Whitening
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 

@@ -10,11 +10,11 @@ from fitting_helpers import (
 )
 from scipy.linalg import block_diag, helmert
 
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions
-from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
-from momentmix.fitting.moment.polish import parameter_bounds
+from momentmix.fitting.moments.conditions import Conditions, build_conditions
+from momentmix.fitting.moments.derivative import by_feature, derivative
+from momentmix.fitting.moments.efficient import efficient_polish, efficient_step
+from momentmix.fitting.moments.polish import parameter_bounds
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 N_ROWS = 50_000

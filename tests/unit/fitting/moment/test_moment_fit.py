@@ -10,14 +10,14 @@ from fitting_helpers import (
 
 from momentmix import Mixture
 from momentmix.capacity import count_monomials
-from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.from_moments import elbow, least_components
-from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
-from momentmix.fitting.moment.moment_fit import fit_moments
-from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
-from momentmix.fitting.moment.pool import merge_means, select_means
-from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
+from momentmix.fitting.moments.candidates import draw_candidates, partition_shapes
+from momentmix.fitting.moments.conditions import build_conditions
+from momentmix.fitting.moments.fit import fit_moments
+from momentmix.fitting.moments.polish import Stopping, parameter_bounds, polish
+from momentmix.fitting.moments.pool import merge_means, select_means
+from momentmix.fitting.moments.spread import fit_variances, resolvable_variances
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 

@@ -7,8 +7,8 @@ import pytest
 from fitting_helpers import exact_moments, parameters_of, random_mixture
 
 from momentmix import Mixture
-from momentmix.fitting.moment.candidates import split_starts
-from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.fitting.moments.candidates import split_starts
+from momentmix.fitting.moments.fit import one_component
 
 D = 6
 

@@ -17,7 +17,7 @@ from momentmix.fitting.from_moments import (
     support_from_moments,
 )
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
+from momentmix.fitting.moments.fit import SMALLER, MomentFit, fit_moments
 from momentmix.mixture.parameters import Parameters
 
 N = 20_000

@@ -39,19 +39,19 @@ from scipy.linalg import eigh
 
 from momentmix._typing import Float, Int
 from momentmix.capacity import BlockSizes, block_partitions, count_block_monomials
-from momentmix.fitting.conditions.conditions import (
+from momentmix.fitting.em.pooling import merges_by_bound
+from momentmix.fitting.inference.over_identification import HIGHEST_POWER
+from momentmix.fitting.moments.conditions import (
     Conditions,
     build_conditions,
     feature_powers,
 )
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.pooling import merges_by_bound
-from momentmix.fitting.inference.over_identification import HIGHEST_POWER
-from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.efficient import (
+from momentmix.fitting.moments.efficient import (
     efficient_step,
 )
-from momentmix.fitting.moment.polish import Bounds
+from momentmix.fitting.moments.polish import Bounds
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks, one_a_block

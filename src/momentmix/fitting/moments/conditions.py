@@ -27,8 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.standard_moments import NewProducts, StandardMoments
+from momentmix.fitting.moments.monomials import BlockMonomials
+from momentmix.fitting.moments.standard_moments import NewProducts, StandardMoments
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, one_a_block

@@ -22,11 +22,11 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions
-from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.polish import Bounds, damped_step
+from momentmix.fitting.moments.conditions import Conditions
+from momentmix.fitting.moments.derivative import by_feature, derivative, gram
+from momentmix.fitting.moments.polish import Bounds, damped_step
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places, parameters_from
 

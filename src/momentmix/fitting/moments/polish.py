@@ -26,9 +26,9 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions
-from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.conditions import Conditions
+from momentmix.fitting.moments.derivative import by_feature, derivative
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure
 from momentmix.parallel import all_threads

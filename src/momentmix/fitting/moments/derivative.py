@@ -23,7 +23,7 @@ import numpy as np
 from scipy.linalg.blas import dsyrk
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.conditions import Conditions
+from momentmix.fitting.moments.conditions import Conditions
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 _MANY_GROUPS = 50  # parameters of a component from which most of a table is 0

@@ -10,7 +10,7 @@
 Given the component, blocks are independent: the mean of a product is the product of the blocks'
 means. Within a block, Stein's identity takes one feature off at a time:
 E[z_j u] = μ_j E[u] + Σ_k Σ_jk E[∂u/∂z_k]. So the monomials are closed under division.
-``monomial_covariance.py`` has the moments of products of two.
+``covariance.py`` has the moments of products of two.
 
 Laws of other blocks give the moments of their monomials and the derivatives of these, which follow
 the moments of all monomials in one table.

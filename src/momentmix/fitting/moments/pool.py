@@ -17,10 +17,10 @@ from scipy.optimize import nnls
 
 from momentmix._typing import Float
 from momentmix.errors import DecompositionError
-from momentmix.fitting.conditions.conditions import Conditions, point_powers
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds, polish
-from momentmix.fitting.moment.variances import fit_spread
+from momentmix.fitting.moments.conditions import Conditions, point_powers
+from momentmix.fitting.moments.polish import Bounds, Stopping, parameter_bounds, polish
+from momentmix.fitting.moments.spread import fit_spread
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure
 from momentmix.wording import NEED_ROWS

@@ -29,14 +29,14 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.block_moments import (
+from momentmix.fitting.moments.conditions import Conditions, gaussian_powers, point_powers
+from momentmix.fitting.moments.monomials import (
     BlockMonomials,
     LawMonomials,
     Monomial,
     degree,
     divided,
 )
-from momentmix.fitting.conditions.conditions import Conditions, gaussian_powers, point_powers
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
 

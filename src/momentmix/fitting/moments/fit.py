@@ -22,8 +22,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.over_identification import (
     HIGHEST_POWER,
@@ -34,24 +32,26 @@ from momentmix.fitting.inference.over_identification import (
     choose_conditions,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import Whitening, tested_conditions
-from momentmix.fitting.moment.candidates import (
+from momentmix.fitting.moments.candidates import (
     best_merge,
     best_splits,
     draw_candidates,
     few_conditions,
     shows_rank,
 )
-from momentmix.fitting.moment.efficient import Efficient, efficient_polish
-from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds
-from momentmix.fitting.moment.pool import (
+from momentmix.fitting.moments.conditions import Conditions, build_conditions
+from momentmix.fitting.moments.efficient import Efficient, efficient_polish
+from momentmix.fitting.moments.polish import Bounds, Stopping, parameter_bounds
+from momentmix.fitting.moments.pool import (
     PATIENCE,
     ROUGH,
     joint_polish,
     select_and_polish,
     split_heaviest,
 )
-from momentmix.fitting.moment.variances import resolvable
+from momentmix.fitting.moments.spread import resolvable
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.fitting.moments.whitening import Whitening, tested_conditions
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters

@@ -40,10 +40,10 @@ from scipy.special import gammaincc, gammaln, ndtri_exp
 
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution
-from momentmix.fitting.conditions.conditions import Conditions, feature_powers
-from momentmix.fitting.conditions.derivative import by_feature, derivative, gram
-from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.conditions import Conditions, feature_powers
+from momentmix.fitting.moments.covariance import monomial_correlation
+from momentmix.fitting.moments.derivative import by_feature, derivative, gram
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places

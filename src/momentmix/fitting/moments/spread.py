@@ -23,8 +23,8 @@ from scipy.optimize import nnls
 from scipy.special import log_ndtr
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks, one_a_block, spread_of
 from momentmix.mixture.parameters import Parameters, parameters_from
