@@ -46,12 +46,12 @@ from momentmix.fitting.inference.over_identification import (
     OverIdentification,
     check_conditions,
 )
+from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.inference.uncertainty import (
     Uncertainty,
     uncertainty_after_em,
 )
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.moments.whitening import gaps_together
 from momentmix.fitting.outcome import CLEAR_LOSS, StandardFit
 from momentmix.fitting.problem import Problem
 from momentmix.mixture.density import most_probable

@@ -29,6 +29,11 @@ from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.correlations import (
+    CORRELATION_THAT_MATTERS,
+    SIGNIFICANT_DEVIATES,
+    Correlation,
+)
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     OverIdentification,
@@ -38,11 +43,6 @@ from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.candidates import least_components
 from momentmix.fitting.moments.fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.moments.whitening import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-    Correlation,
-)
 from momentmix.fitting.options import Number
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, Trial
 from momentmix.fitting.problem import ROWS_PER_PARAMETER, Problem

@@ -17,7 +17,7 @@ from momentmix.fitting.em.patterns import observed_covariances
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.outliers import Outliers, with_others
-from momentmix.fitting.inference.over_identification import order_after_rows
+from momentmix.fitting.inference.tested_conditions import order_after_rows
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.options import Number
 from momentmix.mixture.parameters import Parameters

@@ -12,15 +12,12 @@ from momentmix._typing import Int
 from momentmix.families.counts import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, found
 from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
+from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.tested_conditions import pairs_together
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.conditions import feature_powers
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.moments.whitening import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-    pairs_together,
-)
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import one_a_block
 from momentmix.mixture.parameters import Parameters

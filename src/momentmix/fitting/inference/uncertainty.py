@@ -145,7 +145,7 @@ def uncertainty_after_em(
     matrix = information / scale[:, None] / scale
     # Of one component the weight is known: what is there is rounding.
     matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
-    root = _inverse_root(matrix)
+    root = inverse_root(matrix)
     if scores:
         root = root @ (root.T @ _root(scores[0] / scale[:, None] / scale))
     known = root / scale[:, None] / np.sqrt(n_effective)
@@ -164,16 +164,16 @@ def uncertainty_after_em(
     return Uncertainty(parameters, factor, on_log_scale=True)
 
 
-def _inverse_root(matrix: Float) -> Float:
+def inverse_root(matrix: Float, ridge: float = 1e-8) -> Float:
     """A root of the inverse of a positive semidefinite matrix of diagonal 1."""
     raised = matrix.copy()
-    raised[np.diag_indices_from(raised)] += 1e-8
+    raised[np.diag_indices_from(raised)] += ridge
     triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
     if not failed:
         return np.asarray(dtrtri(triangle, lower=1)[0].T)
     values, vectors = eigh(matrix)
     # The symmetric root: draws from it do not depend on the signs of eigenvectors.
-    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, max(ridge, 1e-10)))) @ vectors.T)
 
 
 def _root(matrix: Float) -> Float:

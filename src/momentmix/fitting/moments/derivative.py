@@ -2,8 +2,8 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| ∂ model / ∂ (ω, μ, v, Σ_jk), rows divided by the noise | ``Derivative.table`` | (n, n_places) |
-| JᵀJ | ``normal_matrix`` | (n_places, n_places) |
+| ∂ model / ∂ (ω, μ, v, Σ_jk), rows divided by the noise | `derivative` | (n, n_places) |
+| JᵀJ | `normal_matrix` | (n_places, n_places) |
 
 A condition is a product of factors, one for each block, so that its derivative is that of a factor
 times the others. Parameters are ordered by feature here: weights, means (feature 0 of all
@@ -16,8 +16,6 @@ Differs from the paper: (prob:nls-w mu) is left to a general solver there.
 """
 
 from __future__ import annotations
-
-from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dsyrk
@@ -37,37 +35,12 @@ def by_feature(parameters: Parameters) -> Int:
     return np.concatenate([places.weights, *(table.T.ravel() for table in tables)])
 
 
-class Derivative(NamedTuple):
-    """Derivatives of the conditions, each divided by the condition's noise.
-
-    `holders` are the conditions that depend on a parameter: one list for each of a component's
-    parameters beside its weight.
-    """
-
-    table: Float
-    holders: list[Int]
-
-    def normal_matrix(self) -> Float:
-        """JᵀJ, parameters ordered by feature."""
-        n_groups = 1 + len(self.holders)
-        if n_groups < _MANY_GROUPS:
-            return gram(self.table)
-        size = self.table.shape[1]
-        r = size // n_groups
-        normal = np.zeros((size, size))
-        normal[:r] = self.table[:, :r].T @ self.table
-        for g, rows in enumerate(self.holders, 1):
-            own = self.table[rows, g * r :]
-            normal[g * r : (g + 1) * r, g * r :] = own[:, :r].T @ own
-        return np.triu(normal) + np.triu(normal, 1).T
-
-
 def derivative(
     conditions: Conditions,
     parameters: Parameters,
     noise: Float | None = None,
     with_spread: bool = True,
-) -> Derivative:
+) -> Float:
     """The derivative at `parameters`, each row divided by its `noise` (by 1 if None).
 
     Without the spread, that by weights and means.
@@ -84,17 +57,19 @@ def derivative(
     values = others[slopes.slots, slopes.rows] * moments[slopes.monomials]
     values *= slopes.factors[:, None]
     table[slopes.rows, 1 + slopes.columns] = values
-    holders = conditions.once(
-        lambda _: _holders(slopes.rows, slopes.columns, n_groups - 1),
-        ("holders", parameters.blocks, with_spread),
-    )
-    return Derivative(table.reshape(conditions.size, -1), holders)
+    return table.reshape(conditions.size, -1)
 
 
-def _holders(rows: Int, columns: Int, n: int) -> list[Int]:
-    """Return the rows of each of n columns."""
-    order = np.argsort(columns, kind="stable")
-    return np.split(rows[order], np.searchsorted(columns[order], np.arange(1, n)))
+def normal_matrix(table: Float, n_components: int) -> Float:
+    """JᵀJ of a derivative, parameters ordered by feature."""
+    (n, size), r = table.shape, n_components
+    if size // r < _MANY_GROUPS:
+        return gram(table)
+    normal, used = np.zeros((size, size)), table.reshape(n, -1, r).any(axis=2)
+    for g, start in enumerate(range(0, size, r)):
+        own = table[used[:, g], start:]
+        normal[start : start + r, start:] = own[:, :r].T @ own
+    return np.triu(normal) + np.triu(normal, 1).T
 
 
 def gram(table: Float) -> Float:
@@ -109,13 +84,10 @@ def gram(table: Float) -> Float:
 
 def _leave_one_out(factors: Float) -> tuple[Float, Float]:
     """Products over axis 0 with one factor left out, and the full product: no division."""
-    width = factors.shape[0]
-    others = np.empty_like(factors)
-    others[0] = 1.0
-    for t in range(1, width):
-        np.multiply(others[t - 1], factors[t - 1], out=others[t])
-    after = factors[width - 1].copy()
-    for t in range(width - 2, -1, -1):
+    others = np.ones_like(factors)
+    np.cumprod(factors[:-1], axis=0, out=others[1:])
+    after = factors[-1].copy()
+    for t in range(len(factors) - 2, -1, -1):
         others[t] *= after
         after *= factors[t]
     return others, after

@@ -18,7 +18,7 @@ column, and columns that are not Gaussian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,6 @@ from momentmix.families.distribution import MOST_FLOOR, Distribution, with_joine
 from momentmix.families.gaussian import LEAST_STEPS
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import Mixture, mixture_of_parameters
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.tables.names import check_feature_names
@@ -280,46 +279,31 @@ class StandardMoments:
     ) -> StandardMoments:
         """The moments of the other features, which have these laws."""
         kept, d, names = np.flatnonzero(~left_out), self.n_features, self.feature_names
-        order = min(self.order, kept.size)
-        orders = [
-            values[colex_rank(kept[index_sets(kept.size, s)])]
-            for s, values in enumerate(self.orders[: order + 1])
-        ]
-        squared = []
-        for q, values in enumerate(self.squared[: kept.size]):
-            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in kept.tolist()]
-            rows = [values[j][mask] for j, mask in zip(kept, masks, strict=True)]
-            squared.append(np.array(rows))
-        cubed, two_squares = self.cubed, self.two_squares
-        if cubed is not None:
-            cubed = np.array([cubed[j][~left_out[np.arange(d) != j]] for j in kept.tolist()])
-            cubed = cubed.reshape(kept.size, kept.size - 1)
-        if two_squares is not None:
-            two_squares = two_squares[colex_rank(kept[index_sets(kept.size, 2)])]
+        n, features = kept.size, np.arange(d)
+
+        def of_sets(values: Float | None, s: int) -> Any:
+            return None if values is None else values[colex_rank(kept[index_sets(n, s)])]
+
+        def of_others(values: Float | None, q: int) -> Any:
+            if values is None:
+                return None
+            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in features]
+            return np.array([values[j][masks[j]] for j in kept]).reshape(n, -1)
+
         return replace(
             self,
-            n_features=kept.size,
-            order=order,
-            orders=tuple(orders),
-            squared=tuple(squared),
+            n_features=n,
+            order=min(self.order, n),
+            orders=tuple(of_sets(self.orders[s], s) for s in range(min(self.order, n) + 1)),
+            squared=tuple(of_others(values, q) for q, values in enumerate(self.squared[:n])),
             constant=None,
             feature_names=None if names is None else tuple(names[j] for j in kept),
             powers=None if self.powers is None else self.powers[:, kept],
-            cubed=cubed,
-            two_squares=two_squares,
+            cubed=of_others(self.cubed, 1),
+            two_squares=of_sets(self.two_squares, 2),
             laws=laws,
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
-
-    def standardize(self, mixture: Mixture) -> Mixture:
-        """A mixture of raw features as one of standardized features."""
-        p = mixture.parameters.standardized(self.shift, self.scale)
-        return mixture_of_parameters(p, mixture.feature_names)
-
-    def restore(self, mixture: Mixture) -> Mixture:
-        """A mixture of standardized features as one of raw features, with their names."""
-        p = mixture.parameters.restored(self.shift, self.scale)
-        return mixture_of_parameters(p, self.feature_names)
 
 
 def laws_without(
@@ -338,34 +322,28 @@ def laws_without(
     return tuple(found)
 
 
-class NewProducts:
-    """Which products of features are no linear combinations of others.
+def new_products(
+    n_features: int, laws: tuple[Distribution, ...]
+) -> Callable[[Int, tuple[int, int]], NDArray[np.bool_]]:
+    """Which products of features (n, t) are no linear combinations of others.
 
     Of a yes/no answer y² = y, and of two levels of a category the product is 0: conditions on such
     products would be counted twice. No product of two features of one law is new, nor are powers
-    that `Distribution.is_new` denies.
+    that `Distribution.is_new` denies. `exponents` are those of the first two features.
     """
+    owner = -1 - np.arange(n_features)  # a number of its own without a law
+    is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
+    for number, law in enumerate(laws):
+        owner[list(law.features)] = number
+        for place, j in enumerate(law.features):
+            exponents = np.zeros((_HIGHEST + 1, len(law.features)), dtype=np.int64)
+            exponents[:, place] = np.arange(_HIGHEST + 1)
+            is_new[:, j] = law.is_new(exponents)
 
-    def __init__(self, n_features: int, laws: tuple[Distribution, ...]) -> None:
-        self._laws = laws
-        self._has_pairs = any(len(law.features) > 1 for law in laws)
-        self._owner = -1 - np.arange(n_features)  # a number of its own without a law
-        self._is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
-        for number, law in enumerate(laws):
-            self._owner[list(law.features)] = number
-            for place, j in enumerate(law.features):
-                exponents = np.zeros((_HIGHEST + 1, len(law.features)), dtype=np.int64)
-                exponents[:, place] = np.arange(_HIGHEST + 1)
-                self._is_new[:, j] = law.is_new(exponents)
-
-    def mask(self, sets: Int, exponents: tuple[int, int]) -> NDArray[np.bool_]:
-        """Which of the products of features (n, t) are new; `exponents` of the first two."""
-        if not self._laws:
-            return np.ones(len(sets), dtype=bool)
-        found: NDArray[np.bool_] = np.ones(len(sets), dtype=bool)
-        if self._has_pairs:
-            gaps = np.diff(np.sort(self._owner[sets], axis=1), axis=1)
-            found = np.asarray(gaps.all(axis=1))
+    def mask(sets: Int, exponents: tuple[int, int]) -> NDArray[np.bool_]:
+        found = np.asarray(np.diff(np.sort(owner[sets], axis=1), axis=1).all(axis=1))
         for column, exponent in zip(sets.T, exponents, strict=False):
-            found &= self._is_new[exponent, column]
-        return np.asarray(found)
+            found &= is_new[exponent, column]
+        return found
+
+    return mask

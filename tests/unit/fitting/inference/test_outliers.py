@@ -230,7 +230,7 @@ def test_too_many_are_kept_and_said_to_be():
 
 
 def influence(moments, truth):
-    standard = moments.standardize(truth)
+    standard = truth.parameters.standardized(moments.shift, moments.scale)
     p = Parameters(standard.weights, standard.means, standard.variances)
     test = check_conditions(moments, p, np.random.default_rng(0), draws_rows=False)
     findings = collect_findings(moments, p, test, capacity=9)

@@ -10,12 +10,13 @@ from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em.em import draw_sample
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.inference.checked_rows import ColumnKind, check_column, check_rows
+from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.findings import (
     collect_findings,
     component_findings,
     shape_words,
 )
-from momentmix.fitting.inference.over_identification import Correlation, OverIdentification
+from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.mixture.parameters import Parameters
 
 N = 2000
@@ -34,7 +35,7 @@ def refined(data, start):
     """Rows, moments and the maximum of the likelihood next to `start`."""
     rows = rows_of(data)
     moments, _ = summarized(rows, 2, 1)
-    standard = moments.standardize(start)
+    standard = start.parameters.standardized(moments.shift, moments.scale)
     p = Parameters(standard.weights, standard.means, standard.variances)
     sample = draw_sample(rows, moments, np.random.default_rng(0))
     context = FitContext(np.random.default_rng(0), max_passes=60)

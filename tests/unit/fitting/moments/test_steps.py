@@ -1,19 +1,23 @@
-"""Last steps of a moment fit: the truth is where they end, and their covariance is true."""
+"""Steps of a moment fit: the truth is where they end, and their covariance is true."""
 
 import numpy as np
 import pytest
 from fitting_helpers import (
     exact_moments,
     monomial_covariance,
-    parameters_of,
     random_mixture,
 )
 from scipy.linalg import block_diag, helmert
 
 from momentmix.fitting.moments.conditions import Conditions, build_conditions
 from momentmix.fitting.moments.derivative import by_feature, derivative
-from momentmix.fitting.moments.efficient import efficient_polish, efficient_step
-from momentmix.fitting.moments.polish import parameter_bounds
+from momentmix.fitting.moments.steps import (
+    Stopping,
+    efficient_polish,
+    efficient_step,
+    parameter_bounds,
+    polish,
+)
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.parameters import Parameters, parameters_from
 
@@ -26,9 +30,8 @@ class Case:
     def __init__(self, r=2, d=4, seed=0):
         truth = random_mixture(r, d, seed)
         self.moments = exact_moments(truth, 4, N_ROWS)
-        self.truth = parameters_of(self.moments.standardize(truth))
-        self.with_sum = build_conditions(self.moments, 4, 2, highest_power=6)
-        self.conditions = self.with_sum.subset(np.arange(1, self.with_sum.size))
+        self.truth = truth.parameters.standardized(self.moments.shift, self.moments.scale)
+        self.conditions = build_conditions(self.moments, 4, 2, highest_power=6).without_sum
         self.bounds = parameter_bounds(self.moments, 1e-6, r)
 
     def polished(self, values=None, start=None, bounds=None, rounds=6):
@@ -102,7 +105,7 @@ def test_bounds_are_kept(case):
 
 def test_the_covariance_is_that_of_efficient_weights(case):
     """(Dᵀ C⁻¹ D)⁻¹ / N along changes that keep the sum of the weights."""
-    slopes = derivative(case.conditions, case.truth).table
+    slopes = derivative(case.conditions, case.truth)
     covariance = monomial_covariance(case.conditions, case.truth)
     r = case.truth.n_components
     free = block_diag(helmert(r).T, np.eye(slopes.shape[1] - r))
@@ -112,3 +115,24 @@ def test_the_covariance_is_that_of_efficient_weights(case):
     errors = np.sqrt(np.diagonal(expected))
     found = factor @ factor.T / errors / errors[:, None]
     np.testing.assert_allclose(found, expected / errors / errors[:, None], atol=1e-4)
+
+
+def test_polish_never_raises_the_cost_and_keeps_bounds():
+    truth = random_mixture(3, 5, seed=2)
+    moments = exact_moments(truth, 4)
+    conditions = build_conditions(moments, 4, 2)
+    standard, rng = (
+        truth.parameters.standardized(moments.shift, moments.scale),
+        np.random.default_rng(0),
+    )
+    start = Parameters(
+        standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
+    )
+    noise = np.full(conditions.size, 1e-3)
+    bounds = parameter_bounds(moments, 1e-6, 3)
+    costs = [polish(conditions, start, bounds, noise, Stopping(k)).cost for k in (0, 1, 3, 30)]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 1e-6 * costs[0]
+    end = polish(conditions, start, bounds, noise, Stopping()).parameters
+    assert (end.variances >= 1e-6).all()
+    assert (end.weights > 0).all()
