@@ -2,15 +2,12 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| ∂ model / ∂ (ω, μ, v, Σ_jk), rows divided by the noise | `derivative` | (n, n_places) |
+| ∂ model / ∂ (ω, μ, v, Σ_jk), in the order of `Parameters.flat` | `derivative` | (n, n_places) |
 | JᵀJ | `normal_matrix` | (n_places, n_places) |
 
 A condition is a product of factors, one for each block, so that its derivative is that of a factor
-times the others. Parameters are ordered by feature here: weights, means (feature 0 of all
-components, feature 1, …), variances, covariances pair by pair; `by_feature` translates.
-
-A condition names at most four of d features. Of many features the product JᵀJ goes over the
-conditions that hold each: a sixth of the operations where d is 30.
+times the others. It names at most four of d features: of many features the product JᵀJ goes over
+the conditions that hold each, a fraction of the operations where d is 30.
 
 Differs from the paper: (prob:nls-w mu) is left to a general solver there.
 """
@@ -20,56 +17,46 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg.blas import dsyrk
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.fitting.moments.conditions import Conditions
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import Parameters, component_places
 
-_MANY_GROUPS = 50  # parameters of a component from which most of a table is 0
-
-
-def by_feature(parameters: Parameters) -> Int:
-    """Places in `Parameters.flat` of the parameters ordered by feature, of shape (r + 2rd + …,)."""
-    r = parameters.n_components
-    places = parameters_from(np.arange(parameters.n_places), r, parameters.blocks)
-    tables = [places.means, places.variances, places.covariances]
-    return np.concatenate([places.weights, *(table.T.ravel() for table in tables)])
+_MANY = 50  # parameters of a component from which most of a table is 0
 
 
-def derivative(
-    conditions: Conditions,
-    parameters: Parameters,
-    noise: Float | None = None,
-    with_spread: bool = True,
-) -> Float:
-    """The derivative at `parameters`, each row divided by its `noise` (by 1 if None).
-
-    Without the spread, that by weights and means.
-    """
-    monomials, (r, d) = conditions.by_block(parameters.blocks), parameters.means.shape
-    moments = monomials.moments_and_slopes(parameters)
-    slopes = monomials.slopes if with_spread else monomials.mean_slopes
-    others, by_weight = _leave_one_out(moments[monomials.slots.T])
-    scale = np.ones((conditions.size, 1)) if noise is None else 1.0 / noise[:, None]
-    others *= scale * parameters.weights
-    n_groups = parameters.blocks.n_places if with_spread else 1 + d
-    table = np.zeros((conditions.size, n_groups, r))
-    table[:, 0] = by_weight * scale
+def derivative(conditions: Conditions, parameters: Parameters) -> Float:
+    """The derivative at `parameters`."""
+    p, monomials = parameters, conditions.by_block(parameters.blocks)
+    moments, slopes = monomials.moments_and_slopes(p), monomials.slopes
+    factors = moments[monomials.slots.T]
+    others = np.ones_like(factors)  # products with one factor left out: no division
+    np.cumprod(factors[:-1], axis=0, out=others[1:])
+    after = factors[-1].copy()
+    for t in range(len(factors) - 2, -1, -1):
+        others[t] *= after
+        after *= factors[t]
+    places = component_places(p)
+    table = np.zeros((conditions.size, p.n_places))
+    table[:, places[:, 0]] = after
     values = others[slopes.slots, slopes.rows] * moments[slopes.monomials]
-    values *= slopes.factors[:, None]
-    table[slopes.rows, 1 + slopes.columns] = values
-    return table.reshape(conditions.size, -1)
+    values *= slopes.factors[:, None] * p.weights
+    table[slopes.rows[:, None], places[:, 1 + slopes.columns].T] = values
+    return table
 
 
-def normal_matrix(table: Float, n_components: int) -> Float:
-    """JᵀJ of a derivative, parameters ordered by feature."""
-    (n, size), r = table.shape, n_components
-    if size // r < _MANY_GROUPS:
+def normal_matrix(table: Float, parameters: Parameters) -> Float:
+    """JᵀJ of a derivative whose conditions are not mixed."""
+    if parameters.blocks.n_places < _MANY:
         return gram(table)
-    normal, used = np.zeros((size, size)), table.reshape(n, -1, r).any(axis=2)
-    for g, start in enumerate(range(0, size, r)):
-        own = table[used[:, g], start:]
-        normal[start : start + r, start:] = own[:, :r].T @ own
-    return np.triu(normal) + np.triu(normal, 1).T
+    order, r = component_places(parameters).T.ravel(), parameters.n_components
+    by_feature = table[:, order]
+    used = by_feature.reshape(len(table), -1, r).any(axis=2)
+    half, normal = np.zeros((2, order.size, order.size))
+    for g, start in enumerate(range(0, order.size, r)):
+        own = by_feature[used[:, g], start:]
+        half[start : start + r, start:] = own[:, :r].T @ own
+    normal[np.ix_(order, order)] = np.triu(half) + np.triu(half, 1).T
+    return normal
 
 
 def gram(table: Float) -> Float:
@@ -80,14 +67,3 @@ def gram(table: Float) -> Float:
     is_fortran = table.strides[0] < table.strides[1]
     half = dsyrk(1.0, table, trans=1) if is_fortran else dsyrk(1.0, table.T)
     return np.asarray(half + np.triu(half, 1).T)
-
-
-def _leave_one_out(factors: Float) -> tuple[Float, Float]:
-    """Products over axis 0 with one factor left out, and the full product: no division."""
-    others = np.ones_like(factors)
-    np.cumprod(factors[:-1], axis=0, out=others[1:])
-    after = factors[-1].copy()
-    for t in range(len(factors) - 2, -1, -1):
-        others[t] *= after
-        after *= factors[t]
-    return others, after

@@ -183,7 +183,8 @@ class _MomentSearch:
         self.plain = build_conditions(
             moments, _HIGHEST_PLAIN, limit=limit, rng=self.rng, blocks=self.blocks
         )
-        self.full = build_conditions(moments, _HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
+        full = build_conditions(moments, _HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
+        self.full = full.without_sum
         self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
         self.pool, self.tried, self.n_rounds = np.zeros((0, d)), list[_Tried](), 0

@@ -20,13 +20,11 @@ from momentmix.errors import DecompositionError
 from momentmix.fitting.moments.conditions import Conditions, point_powers
 from momentmix.fitting.moments.spread import fit_spread
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.moments.steps import Bounds, Stopping, parameter_bounds, polish
+from momentmix.fitting.moments.steps import Bounds, parameter_bounds, polish
 from momentmix.mixture.parameters import Parameters
 from momentmix.wording import NEED_ROWS
 
-_ROUGH = 0.5  # tolerance of the cost while the noise is renewed or rounds compete
-_PATIENCE = 1e-3  # share of the cost; a slow start is left to the next round's candidates
-_MEANS_STEPS = 40  # of Levenberg and Marquardt for the means alone
+_MEANS_STEPS = 40  # for the means alone
 _JOINT_STEPS = (10, 6)  # the same for all, one number for each renewal of the noise
 _SHORT_LIST = 8  # nearest pairs whose merge is tried on the conditions: the best is among them
 
@@ -46,9 +44,8 @@ def answer_from_pool(
     Noise is equal at first, or that of `previous`.
     """
     structure, n = bounds.structure, moments.n_effective
-    spread = np.ones(plain.size) if previous is None else np.sqrt(plain.row_variances(previous))
-    spread[0] = 0.1  # the weights sum to 1: a tenth of the noise of a moment
-    noise = spread / np.sqrt(n)
+    noise = np.ones(plain.size) if previous is None else np.sqrt(plain.row_variances(previous))
+    noise[0] = 0.1  # the weights sum to 1: a tenth of the noise of a moment
     weights, means = select_means(plain, pool, noise, n_components)
     if not weights.size:
         raise DecompositionError(
@@ -56,19 +53,14 @@ def answer_from_pool(
             f"components. Use more rows, fewer components, or {NEED_ROWS}.",
             condition="independence-basis",
         )
-    # No two features of one block: the covariances within blocks do not matter.
+    # No two features of one block: variances and covariances do not matter, and stay.
     start = Parameters(weights, means, np.ones_like(means))
-    stopping = Stopping(_MEANS_STEPS, _ROUGH, _PATIENCE)
     box = parameter_bounds(moments, float(np.max(structure.floor)), start.n_components)
-    p = polish(plain, start, box, noise, stopping, with_variances=False).parameters.normalized()
-    p, damping = fit_spread(moments, p.weights, p.means, structure), 1e-3
+    p = polish(plain.without_sum, start, box, noise[1:], n, _MEANS_STEPS)
+    p = fit_spread(moments, p.weights, p.means, structure)
     p = _split_heaviest(p, n_components, rng)
-    for steps in _JOINT_STEPS:
-        noise = np.sqrt(full.row_variances(p) / n)  # as the parameters imply it
-        # The weights sum to 1 without noise. Far below the others, but not 0: it is divided by.
-        noise[0] = 1e-3 / np.sqrt(n)
-        done = polish(full, p, bounds, noise, Stopping(steps, _ROUGH, _PATIENCE), damping=damping)
-        p, damping = done.parameters.normalized(), done.damping
+    for steps in _JOINT_STEPS:  # the noise is what the parameters imply
+        p = polish(full, p, bounds, np.sqrt(full.row_variances(p)), n, steps)
     return p
 
 

@@ -23,7 +23,7 @@ from momentmix.fitting.em.pooling import merges_by_bound
 from momentmix.fitting.inference.tested_conditions import HIGHEST_POWER
 from momentmix.fitting.moments.conditions import Conditions, build_conditions, feature_powers
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.moments.steps import Bounds, efficient_step
+from momentmix.fitting.moments.steps import Bounds, step
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
@@ -96,7 +96,7 @@ def _after_steps(
     def moved(p: Parameters, n_steps: int) -> tuple[float, Parameters]:
         cost = np.inf
         for _ in range(n_steps):
-            p, cost, _ = efficient_step(conditions, p, bounds, whitening)
+            p, cost, _, _ = step(conditions, p, bounds, whitening)
         return cost, p
 
     ends = [(np.inf, p) for p in starts]

@@ -17,7 +17,7 @@ from scipy.linalg.lapack import dpotrf, dpotrs, dpstrf, dtrtri, dtrtrs
 from momentmix._typing import Float, Int
 from momentmix.fitting.moments.conditions import Conditions
 from momentmix.fitting.moments.covariance import monomial_correlation
-from momentmix.fitting.moments.derivative import by_feature, derivative, gram
+from momentmix.fitting.moments.derivative import derivative, gram
 from momentmix.lazy import lazy_property
 from momentmix.mixture.parameters import Parameters, dependent_places
 from momentmix.parallel import all_threads
@@ -53,7 +53,7 @@ class Whitening:
 
     @lazy_property
     def table(self) -> Float:
-        """Whitened derivatives at the parameters, by feature, of shape (n, n_places)."""
+        """Whitened derivatives at the parameters, of shape (n, n_places)."""
         return self.whiten(derivative(self._conditions, self._parameters))
 
     @lazy_property
@@ -61,7 +61,7 @@ class Whitening:
         """Derivatives within Σ ω = 1, one column less, without variances given by means."""
         p, table = self._parameters, self.table
         if p.blocks.laws:
-            table = table[:, np.isin(by_feature(p), dependent_places(p), invert=True)]
+            table = np.delete(table, dependent_places(p), axis=1)
         r = p.n_components
         by_weights = table[:, :r] @ helmert(r).T if r > 1 else table[:, :0]
         return np.concatenate([by_weights, table[:, r:]], axis=1)
