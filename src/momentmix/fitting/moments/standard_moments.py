@@ -34,7 +34,6 @@ from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
-from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
@@ -45,88 +44,39 @@ _HIGHEST = 6  # power of a feature in a condition
 @short_repr
 @dataclass(frozen=True, eq=False)
 class StandardMoments:
-    """Moments of standardized features up to one order.
-
-    Parameters
-    ----------
-    n_features : int
-    order : int
-        Highest order of the products of distinct features, at most `n_features`.
-    orders : sequence of arrays of shape (C(n_features, s),), s = 0 … order
-        Means of Π z_i over index sets in colex order.
-    squared : sequence of arrays of shape (n_features, C(n_features − 1, q)), q = 0, 1, …
-        Means of z_j² z_I over ``index_sets.sets_without(n_features, q, j)``.
-    n_rows : int
-        Number of rows behind the means.
-    n_effective : float
-        (Σ weight)² / Σ weight²; equal to `n_rows` when rows are unweighted.
-    shift, scale : arrays of shape (n_features,)
-        z = (y − shift) / scale.
-    minimum, maximum : arrays of shape (n_features,)
-        Bounds of the raw columns.
-    constant : array of bool of shape (n_features,)
-        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
-    feature_names : sequence of str, optional
-        Names of the columns; a mixture that is fitted to the moments has them too.
-    columns : array of int of shape (n_features,)
-        Which columns of the rows the features are; all of them by default.
-    powers : array of shape (4, n_features), optional
-        Means of z_j³, z_j⁴, z_j⁵ and z_j⁶; NaN for one that is not known.
-    cubed : array of shape (n_features, n_features − 1), optional
-        Means of z_j³ z_k; row j runs over the other features k.
-    two_squares : array of shape (C(n_features, 2),), optional
-        Means of z_j² z_k², pairs in colex order.
-    counted : int, optional
-        Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
-    laws : tuple of Distribution
-        Laws of standardized features that are not Gaussian within components.
-    transformed : tuple of int
-        Which of `columns` are logarithms of columns of the table.
-    parts : tuple of FeaturePart
-        The part of a table that each feature is; empty without a schema.
-    grids : array, optional
-        Width of the grid that each column of the rows is rounded to; 0 where there is none.
-        Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
-    observed_covariance : array of shape (n_features, n_features), optional
-        Covariances of observed values, for joined columns with missing cells.
-    """
+    """Moments of standardized features up to one order; NaN for those that are not known."""
 
     n_features: int
-    order: int
-    orders: tuple[Float, ...]
-    squared: tuple[Float, ...]
+    order: int  # highest one of the products of distinct features
+    orders: tuple[Float, ...]  # index sets in colex order
+    squared: tuple[Float, ...]  # of j over `sets_without(d, q, j)`
     n_rows: int
-    n_effective: float
+    n_effective: float  # (Σ weight)² / Σ weight²
     shift: Float
     scale: Float
-    minimum: Float
+    minimum: Float  # of the raw columns, as the next one
     maximum: Float
-    constant: Any = None
+    constant: Any = None  # whether columns hold one value only; their z is 0
     feature_names: tuple[str, ...] | None = None
-    columns: Any = None
+    columns: Any = None  # which columns of the rows the features are; all of them by default
     powers: Float | None = None
     cubed: Float | None = None
-    two_squares: Float | None = None
-    counted: int | None = None
-    laws: tuple[Distribution, ...] = ()
-    transformed: tuple[int, ...] = ()
-    parts: tuple[FeaturePart, ...] = ()
+    two_squares: Float | None = None  # pairs in colex order
+    counted: int | None = None  # rows that weighted rows count as in a likelihood
+    laws: tuple[Distribution, ...] = ()  # of features that are not Gaussian within components
+    transformed: tuple[int, ...] = ()  # columns that are logarithms of columns of the table
+    parts: tuple[FeaturePart, ...] = ()  # of a table, that the features are
+    # Width of the grid that each column of the rows is rounded to; 0 where there is none.
+    # Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
     grids: Float | None = None
+    # Covariances of observed values (d, d), for joined columns with missing cells.
     observed_covariance: Float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
-        object.__setattr__(self, "squared", tuple(np.asarray(x, float) for x in self.squared))
         d = self.n_features
-        for name in _BY_FEATURE:
-            object.__setattr__(self, name, np.asarray(getattr(self, name), float))
-        constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
+        constant = np.zeros(d, bool) if self.constant is None else self.constant
         object.__setattr__(self, "constant", constant)
-        if self.feature_names is not None:
-            names = check_feature_names(self.feature_names, d)
-            object.__setattr__(self, "feature_names", names)
-        columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
-        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "columns", np.arange(d) if self.columns is None else self.columns)
 
     @property
     def alone(self) -> Blocks:
@@ -255,7 +205,15 @@ class StandardMoments:
                 f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
                 "is nothing to fit. Check that the right rows and columns were read."
             )
-        return self._without(self.constant, laws_without(self.laws, self.constant))
+        number, laws = np.cumsum(~self.constant) - 1, []
+        for law in self.laws:
+            left: Distribution | None = law
+            for place in reversed(range(len(law.features))):
+                if left is not None and left.features and self.constant[law.features[place]]:
+                    left = left.without(place)  # constant features are standardized to 0
+            if left is not None and left.features:
+                laws.append(left.at(tuple(int(number[j]) for j in left.features)))
+        return self._without(self.constant, tuple(laws))
 
     def testable(self, p: Parameters) -> tuple[StandardMoments, Parameters] | None:
         """Moments and parameters of columns without gaps at random; None where all have some.
@@ -304,22 +262,6 @@ class StandardMoments:
             laws=laws,
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
-
-
-def laws_without(
-    laws: tuple[Distribution, ...], constant: NDArray[np.bool_]
-) -> tuple[Distribution, ...]:
-    """Laws of the features that are not constant, which are numbered anew."""
-    number = np.cumsum(~constant) - 1
-    found = []
-    for law in laws:
-        left: Distribution | None = law
-        for place in reversed(range(len(law.features))):
-            if left is not None and left.features and constant[law.features[place]]:
-                left = left.without(place)  # constant features are standardized to 0
-        if left is not None and left.features:
-            found.append(left.at(tuple(int(number[j]) for j in left.features)))
-    return tuple(found)
 
 
 def new_products(

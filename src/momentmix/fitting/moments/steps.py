@@ -32,7 +32,7 @@ from scipy.linalg.lapack import dposv
 from momentmix._typing import Float
 from momentmix.fitting.inference.uncertainty import Uncertainty, inverse_root
 from momentmix.fitting.moments.conditions import Conditions
-from momentmix.fitting.moments.derivative import derivative, gram, normal_matrix
+from momentmix.fitting.moments.derivative import derivative, gram
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.lazy import lazy_property
@@ -105,9 +105,9 @@ class Linear(NamedTuple):
     normal: Float
 
     @classmethod
-    def of(cls, table: Float, p: Parameters, is_sparse: bool = False) -> Linear:
+    def of(cls, table: Float, n_components: int) -> Linear:
         """Return derivatives in their units with their normal matrix."""
-        normal, r = normal_matrix(table, p) if is_sparse else gram(table), p.n_components
+        normal, r = gram(table), n_components
         normal[:r, :r] += _SUM_WEIGHT**2
         return cls(table, normal)
 
@@ -135,8 +135,7 @@ def step(
     r, (low, high, _) = current.n_components, bounds
     residual = units.whiten(conditions.values - conditions.model(current))
     if linear is None:
-        table = units.whiten(derivative(conditions, current))
-        linear = Linear.of(table, current, isinstance(units, Noise))
+        linear = Linear.of(units.whiten(derivative(conditions, current)), r)
     cost, theta = float(residual @ residual), np.clip(current.flat(), low, high)
     gradient = linear.slopes.T @ residual
     free = ~(((theta <= low) & (gradient < 0)) | ((theta >= high) & (gradient > 0)))
@@ -212,7 +211,7 @@ class Efficient:
     def uncertainty(self) -> Uncertainty:
         """The parameters with their covariance (JᵀJ)⁻¹ / N."""
         p = self.parameters
-        normal = Linear.of(self.whitening.table, p).normal
+        normal = Linear.of(self.whitening.table, p.n_components).normal
         scale = np.sqrt(np.maximum(np.diagonal(normal), 1e-300))
         root = inverse_root(normal / scale[:, None] / scale, _RIDGE)
         factor = root / scale[:, None] / np.sqrt(self.n_effective)
@@ -239,7 +238,7 @@ def efficient_polish(
     near = _NEAR * current.n_free / n_effective
     for _ in range(max_rounds):
         moved, fallen = current, 0.0
-        linear: Linear | None = Linear.of(whitening.table, current)
+        linear: Linear | None = Linear.of(whitening.table, current.n_components)
         for _ in range(_STEPS):
             moved, _, gain, _ = step(conditions, moved, bounds, whitening, linear)
             fallen += gain

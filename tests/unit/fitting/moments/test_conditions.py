@@ -13,7 +13,7 @@ from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments import covariance
 from momentmix.fitting.moments.conditions import build_conditions, point_powers
 from momentmix.fitting.moments.covariance import monomial_correlation
-from momentmix.fitting.moments.derivative import derivative, gram, normal_matrix
+from momentmix.fitting.moments.derivative import derivative, gram
 from momentmix.fitting.moments.spread import resolvable
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.gaussian import sample
@@ -94,14 +94,6 @@ def test_derivative_is_that_of_finite_differences(case):
         ]
         expected = (ends[0] - ends[1]) / (2 * step)
         np.testing.assert_allclose(found, expected, rtol=1e-4, atol=2e-5)
-
-
-@pytest.mark.parametrize("most", [1, 1000])
-def test_both_ways_to_multiply_a_derivative(case, most, monkeypatch):
-    p, conditions = case
-    monkeypatch.setitem(normal_matrix.__globals__, "_MANY", most)
-    table = derivative(conditions, p)
-    np.testing.assert_allclose(normal_matrix(table, p), table.T @ table, rtol=1e-9, atol=1e-9)
 
 
 def test_covariance_of_conditions_is_that_of_rows(case):
