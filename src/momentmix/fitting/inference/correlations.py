@@ -61,7 +61,8 @@ def find_correlations(
     least = _LEFT_OVER * (white**2).sum(axis=0).reshape(kept.size, r).max(axis=1)
     least = np.maximum(least, 1e-9)
     rows = whitening.projection.project(white).T
-    tables, pairs, found = rows.reshape(kept.size, r, -1), directions.pairs[kept], []
+    tables, pairs = rows.reshape(kept.size, r, -1), directions.pairs[kept]
+    found = list[Correlation]()
     normal, along = tables @ tables.transpose(0, 2, 1), tables @ remainder
     known, is_left = np.zeros((rows.shape[1], 0)), np.ones(kept.size, np.bool_)
     while is_left.any():
@@ -71,7 +72,7 @@ def find_correlations(
         is_last = len(found) == _MOST_GIVEN or abs(deviates[best]) < _CLEAR
         own = np.flatnonzero(deviates != 0) if is_last else np.array([best])
         tested = zip(*(x[own].tolist() for x in (pairs, values, deviates)), strict=True)
-        found += [Correlation(*pair, value, deviate) for pair, value, deviate in tested]
+        found += [Correlation(j, k, value, deviate) for (j, k), value, deviate in tested]
         if is_last:
             break
         is_left[best] = False

@@ -81,7 +81,7 @@ def column_intervals(
     levels = found.pop("levels")
     if levels is not None:
         levels = {key: (ends[0], ends[1]) for key, ends in levels.items()}
-    ends = {key: None if x is None else (x[0], x[1]) for key, x in found.items()}
+    ends: dict[str, Any] = {key: x if x is None else (x[0], x[1]) for key, x in found.items()}
     return Intervals(**ends, levels=levels)
 
 
@@ -103,7 +103,7 @@ def _tables(
     scale = "logit" if u.on_log_scale or r == 1 else "plain"
     weights = of_place(e.weights, rows.weights, 1.0, scale)
     weights = np.where(u.unknown_weights, np.nan, np.clip(weights, 0.0, 1.0))
-    features = [(j,) for j in range(d)]
+    features: list[tuple[int, ...]] = [(j,) for j in range(d)]
     if schema is not None:
         features = [tuple(schema.features_of(number)) for number in range(schema.n_columns)]
     tables = np.full((3, *weights.shape, len(features)), np.nan)
@@ -160,7 +160,8 @@ def _quantities(u: Uncertainty, moments: StandardMoments, features: list[int]) -
     e, laws = u.estimate, {law.features[0]: law for law in u.estimate.blocks.laws}
     counts, value = moments.n_effective * e.weights, features[0]
     if value in laws:
-        return laws[value].quantities(*e.of_law(laws[value]), counts)
+        found: Quantities = laws[value].quantities(*e.of_law(laws[value]), counts)
+        return found
     k, unit, observed = len(features), float(moments.scale[value]), None
     by_mean, by_variance, by_seen = np.zeros((3, e.n_components, 2 * k))
     with np.errstate(over="ignore"):  # squares of the largest units may be infinite

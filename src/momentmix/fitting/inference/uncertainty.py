@@ -255,10 +255,9 @@ def _at_bounds(
             fixed[alone, 0] = True
             errors[alone, 0] = np.sqrt(gap * (1 - gap) / counts)[alone]
         never, own_slopes, own_errors = law.never_observed(means, variances, counts)
-        for c, j in two_valued:
-            if j == law.features[0]:
-                fixed[c, -1] |= ~never[c]
-                errors[c, -1] = values[c, -1] * np.sqrt(2.0 / counts[c])
+        two = [c for c, j in two_valued if j == law.features[0]]
+        fixed[two, -1] |= ~never[two]
+        errors[two, -1] = values[two, -1] * np.sqrt(2.0 / counts[two])
         fixed = np.hstack([fixed, np.repeat(never[:, None], own_slopes.shape[1], axis=1)])
         slopes = np.concatenate([slopes, own_slopes], axis=1) * units
         known_by_law = np.hstack([errors, own_errors]) ** -2.0 / n_rows

@@ -232,9 +232,9 @@ def build_conditions(
     if highest_power > 2:
         pairs = [usable(group) for group in _pair_groups(moments)]
         groups += _limited(pairs, None if limit is None else limit // 4, rng)
-        for p in range(3, highest_power + 1) if moments.powers is not None else ():
-            power = _Group(p, (p, 1), np.arange(d)[:, None], moments.powers[p - 3])
-            groups.append(usable(power))
+        powers = () if moments.powers is None else moments.powers[: highest_power - 2]
+        for p, values in enumerate(powers, 3):
+            groups.append(usable(_Group(p, (p, 1), np.arange(d)[:, None], values)))
     n, width = sum(len(g.sets) for g in groups), max(1, *(g.sets.shape[1] for g in groups))
     slots, exponents, start = np.full((n, width), d), np.zeros((n, width), np.int64), 0
     for group in groups:

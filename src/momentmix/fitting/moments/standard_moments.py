@@ -237,7 +237,7 @@ class StandardMoments:
     ) -> StandardMoments:
         """The moments of the other features, which have these laws."""
         kept, d, names = np.flatnonzero(~left_out), self.n_features, self.feature_names
-        n, features = kept.size, np.arange(d)
+        n = kept.size
 
         def of_sets(values: Float | None, s: int) -> Any:
             return None if values is None else values[colex_rank(kept[index_sets(n, s)])]
@@ -245,7 +245,7 @@ class StandardMoments:
         def of_others(values: Float | None, q: int) -> Any:
             if values is None:
                 return None
-            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in features]
+            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in range(d)]
             return np.array([values[j][masks[j]] for j in kept]).reshape(n, -1)
 
         return replace(
