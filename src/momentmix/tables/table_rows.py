@@ -242,8 +242,11 @@ class TableRows(Rows):
         for first, batch in self.batches(table, None, others, unseen is not None):
             for start in range(0, len(batch[0]), self.block_rows):
                 stop = start + self.block_rows
-                is_array = isinstance(batch, np.ndarray)
-                part = batch[:, start:stop] if is_array else [x[start:stop] for x in batch]
+                part: Any  # columns: rows of an array, or a list
+                if isinstance(batch, np.ndarray):
+                    part = batch[:, start:stop]
+                else:
+                    part = [x[start:stop] for x in batch]
                 block = self._block(table, schema, first + start, part[:n_columns], unseen)
                 yield block._replace(others=part[n_columns:])
 
@@ -272,7 +275,7 @@ class TableRows(Rows):
                 raise missing_cell(missing, where)
             features[missing] = np.nan
             return RowBlock(first, size, features)
-        lost = missing.any(axis=1)
+        lost = np.asarray(missing.any(axis=1))
         for seen in filter(None, map(schema.seen_of, range(schema.n_columns if drops else 0))):
             lost |= features[:, seen] == 0
         if not drops or not lost.any():
