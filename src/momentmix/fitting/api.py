@@ -135,7 +135,7 @@ def fit(
         A mixture, or means, that EM starts from, instead of the best of many starts. Components
         then come in its order. From a summary, and with blocks="auto", it gives the order alone.
     max_passes : int
-        EM passes over all rows at most. With 0 the best start is returned, unimproved.
+        Passes of EM over all rows at most. With 0 or 1 the best start is returned, unimproved.
     random_state : int, Generator or None
         The same seed gives the same bits.
     n_threads : int, optional

@@ -34,9 +34,8 @@ from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import (
+    JOINED,
     Candidate,
-    StartKind,
-    StartOrigin,
     given_candidate,
     quick_fit,
     ranked_candidates,
@@ -115,7 +114,7 @@ def _candidates(sample: Sample, n_components: int, context: FitContext) -> list[
     """Starts for the passes, best first."""
     if n_components == 1:
         single = single_component(sample, sample.blocks, context)
-        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), single, 0.0)]
+        return [Candidate("closed form", single, 0.0)]
     with context.clock.stage("candidates"):
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
@@ -310,7 +309,7 @@ class _Numbers:
         if search.preferred is not None:
             # A full search would find the mixture of larger likelihood that fails.
             p, score, _ = search.preferred
-            return [Candidate(StartOrigin(StartKind.JOINED), p, score)]
+            return [Candidate(JOINED, p, score)]
         if self.joins:
             # The mixture of a full search may join columns that quick fits did not.
             self._improve(search.start(number, search.best.parameters.blocks))
