@@ -338,12 +338,9 @@ def information_rows(
     rows, moments = sample.rows, sample.moments
     size = max(_INFORMATION_ROWS, _ROWS_PER_PARAMETER * n_parameters)
     if rows.row_counts is None:
-        if sample.is_all:
-            return sample.features, None
-        if size <= sample.features.shape[1]:
-            return sample.features[:, :size], None
-        if rows.is_remote or size <= sample.features.shape[1] + sample.judges.shape[1]:
-            return sample.all_features[:, :size], None
+        n_sampled = sample.features.shape[1] + (0 if sample.is_all else sample.judges.shape[1])
+        if sample.is_all or rows.is_remote or size <= n_sampled:
+            return sample.all_features[:, : n_sampled if sample.is_all else size], None
     else:
         size = max(size, 2 * ALL_ROWS_BELOW)  # heavy rows are few among all
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
