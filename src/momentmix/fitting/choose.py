@@ -304,12 +304,11 @@ class _Numbers:
 
     def _searched(self, number: int) -> list[Candidate] | None:
         """Candidates of a full search; None where halves do not give its mixture again."""
-        search = self.search
-        search.preferred = self.instead.get(number)
-        if search.preferred is not None:
+        search, instead = self.search, self.instead.get(number)
+        search.preferred = instead
+        if instead is not None:
             # A full search would find the mixture of larger likelihood that fails.
-            p, score, _ = search.preferred
-            return [Candidate(JOINED, p, score)]
+            return [Candidate(JOINED, instead.parameters, instead.score)]
         if self.joins:
             # The mixture of a full search may join columns that quick fits did not.
             self._improve(search.start(number, search.best.parameters.blocks))

@@ -1,6 +1,6 @@
 """The record of a fit in a saved model: the certificate, the intervals, and how it was made.
 
-The record is the optional key ``fit`` of a model file (docs/model-file.md). It holds neither times
+The record is the optional key ``fit`` of a model file (docs/file-format.md). It holds neither times
 nor the name of the machine, so that the same fit gives the same bytes.
 """
 
@@ -183,7 +183,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "chosen": boolean,
         "reproducibility": list_of(number(0.0, 1.0)),
     }
-    joined_columns = {
+    joined_columns: dict[str, Any] = {
         "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
         "reason": choice(JoinReason),
         "bic_gain": number(),
@@ -216,14 +216,14 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
 
 
 def _certificate_fields(n_components: int) -> Fields:
-    group = {
+    group: dict[str, Any] = {
         "name": text,
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
         "is_shape": boolean,
     }
-    test = {
+    test: dict[str, Any] = {
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
@@ -235,7 +235,7 @@ def _certificate_fields(n_components: int) -> Fields:
     }
     support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
     description = {"level": text, "distance": number(0.0), "columns": map_of(number(0.0))}
-    finding = {
+    finding: dict[str, Any] = {
         "name": text,
         "severity": choice(Severity),
         "text": text,

@@ -12,7 +12,6 @@ from typing import Any
 from momentmix._typing import Int
 from momentmix.errors import InputError, printable
 from momentmix.findings.finding import FATAL, Finding
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
     column_errors,
@@ -20,6 +19,7 @@ from momentmix.fitting.inference.standard_errors import (
     normal_quantile,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import Evidence, FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
@@ -149,7 +149,7 @@ class FitResult(FitFacts):
         kind : {"means", "columns", "pairs", "trials"}, optional
             By default "means", or "columns" where there is one component.
         data : rows, optional
-            Drawn by "columns" and "pairs"; "columns" shows the summary of the fit without them.
+            Drawn by "columns" and "pairs".
 
         Returns
         -------
@@ -162,8 +162,7 @@ class FitResult(FitFacts):
         display = getattr(displays, f"{kind.capitalize()}Display")
         if kind in ("means", "trials"):
             return display.from_estimator(self)
-        is_summary = kind == "columns" and data is None
-        return display.from_estimator(self, self.summary if is_summary else data)
+        return display.from_estimator(self, data)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None, **options: Any
@@ -174,8 +173,8 @@ class FitResult(FitFacts):
         ----------
         path : str or path, optional
             The file; without one, the page is returned, which notebooks show.
-        data : rows or MomentSummary, optional
-            By default the summary of the fit, where there is one.
+        data : rows, optional
+            For the pictures.
         **options
             As for `momentmix.report`.
         """

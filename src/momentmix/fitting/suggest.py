@@ -25,8 +25,8 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.fitting.api import fit
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import families_of, table_of
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.result import FitResult
 from momentmix.progress import detail, step
 from momentmix.tables.opening import Reading
@@ -142,7 +142,7 @@ def suggest(result: FitResult, data: Any, sample_weight: Any = None) -> list[Sug
     def rank(found: Suggestion) -> float:
         """Return the gain; more groups describe more, and come after a change that says as much."""
         is_number = found.options.get("n_components", "auto") != options["n_components"]
-        return found.gain - is_number * _ERRORS * found.error
+        return found.gain - (_ERRORS * found.error if is_number else 0.0)
 
     return sorted(suggestions.values(), key=rank, reverse=True)
 

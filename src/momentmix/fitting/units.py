@@ -8,8 +8,8 @@ from typing import Any
 from momentmix.families.distribution import with_joined_values
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.background import mean_log_prob, share_of, wide_density
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.findings import find_constants, find_dropped
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, better_number
 from momentmix.fitting.problem import Problem
 from momentmix.fitting.result import BegunFit
