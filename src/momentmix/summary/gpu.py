@@ -7,23 +7,10 @@
 | [y]_B of some rows, B a block of monomials | ``left``, ``right`` | (BLOCK, DEPTH) |
 | Σ y_A·y_B of a slab of rows | a tile of ``out`` | (BLOCK, BLOCK) |
 
-The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow sixteenfold. Only bounds, one block and the sums of a batch come
-to the host. A batch whose bounds or means do not fit the frame (an outlier, a constant that varies,
-a drift) is halved, and at the size of a block it takes the way of NumPy rows. So do rows on other
-devices, and all rows where the kernel has no code for the layout: orders beyond 6, more than 64
-features, no Triton. Sums of a batch are float64 sums of long slabs of rows, so their last bits
-differ from NumPy's; from there on they are exact sums. A slab of n rows is wrong by about
-2^−53·3^t·sqrt(n) standard errors of its sum at order t: about 1e-10 at the largest batches.
-
-Each program makes two blocks of monomials from the points and multiplies these on the tensor cores
-in float64. It loads the points of the next rows while it multiplies. The high sections have a
-kernel of their own, which reads the points once.
-
-*Staircase.* The smaller half A of every index set goes to the left list, ordered by its largest
-index; the larger half B to the right list, ordered by its smallest, falling. Then the tiles that
-hold a moment lie on one side of a staircase, and few of their entries are wasted. *Triangle.* With
-few monomials of degree ≤ 2, one list on both sides and its lower triangle take fewer tiles.
+The first block, on the host, gives the frame. Batches that fit it are summed where they lie; others
+are halved, and at the size of a block take the way of NumPy rows. So do all rows on other devices,
+of orders beyond 6, of more than 64 features, and without Triton. The float64 sum of a slab of n
+rows is wrong by about 2^−53·3^t·sqrt(n) standard errors at order t: 1e-10 in the largest batches.
 """
 
 from __future__ import annotations

@@ -6,16 +6,13 @@
 | B, the others, at most as many | among ``rights`` | (n_right, w) |
 | Σ w y_A y_B = Σ w y_I | a cell of a strip | (columns, height) |
 
-Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in front. Right monomials
-are ordered by size, repetitions and highest index, left ones by size, repetitions and lowest index.
-So the right monomials whose products with neighboring left ones are moments stand in a few runs. A
-*strip* is the product of at most `height` left monomials, of equal size and repetitions, with such
-a run. Right monomials are closed under divisors: each monomial, a left one too, is the product of
-a right one and a feature.
+Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in front. Both lists are
+ordered so that right monomials whose products with neighboring left ones are moments stand in a few
+runs. A *strip* is the product of at most `height` left monomials, of equal size and repetitions,
+with such a run. Each monomial is the product of a right one and a feature.
 
 NumPy is the specification of the compiled code (``native/sums.h``), and its fall-back, which takes
-five to eight times as long. The order of all additions within a block is fixed, so that its sums do
-not depend on threads; compiled code gives the same bits on every processor.
+five to eight times as long. Compiled sums have the same bits on every processor.
 """
 
 from __future__ import annotations
