@@ -311,7 +311,7 @@ class OpenShard:
 
     def add(self, digits: Float, squares: Float, ends: Float, n_rows: int) -> None:
         """Add sums of rows of blocks with these bounds, and Σ w² of each, in the current frame."""
-        self.digits = summed([self.digits, *map(from_places, digits)])
+        self.digits = summed([self.digits, from_places(digits)])
         self.weight_squares += sum(int(ldexp(x, QUANTUM_BITS)) for x in squares.tolist())
         self.n_rows += n_rows
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))

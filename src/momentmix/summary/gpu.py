@@ -111,7 +111,7 @@ def _add_batch(
     sums = to_numpy(values.sum(axis=0))
     digits = np.zeros((digits_needed(float(np.abs(sums).max())), sums.size))
     add_digits(sums, digits)
-    shard.add(digits[None], np.array([squares]), ends[None], len(rows))
+    shard.add(digits, np.array([squares]), ends[None], len(rows))
     return True
 
 

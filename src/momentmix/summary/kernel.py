@@ -50,15 +50,15 @@ def block_digits(
     """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of blocks of rows.
 
     Rows (n_blocks, n, n_features) and weights (n_blocks, n), or None, are float64. The result are
-    digits at the places of `rounder`, (n_parts, n_digits, n_entries), whose sum over the parts is
-    that of the blocks; with `each` the parts are the blocks.
+    digits of the sum at the places of `rounder`, (n_digits, n_entries); with `each` those of every
+    block, (n_blocks, n_digits, n_entries).
     """
     n_parts = len(rows) if each else min(n_threads, len(rows)) if code is not None else 1
     digits = np.zeros((n_parts, n_digits, layout.n_entries))
     if code is None:
         for number, sums in enumerate(block_sums(layout, rows, weights, units)):
             add_digits(sums, digits[number if each else 0])
-        return digits
+        return digits if each else digits[0]
     _, _, *tables = plan(layout, code.STRIP)
     rows = readable(np.ascontiguousarray(rows))
     weights = None if weights is None else readable(np.ascontiguousarray(weights))
@@ -66,7 +66,7 @@ def block_digits(
     code.add_blocks(
         *tables, rows, weights, np.array(units), rows.shape[1], rounders, digits, n_threads
     )
-    return digits
+    return digits if each else digits.sum(axis=0)  # exact, as all digits are
 
 
 def add_digits(values: Float, digits: Float) -> None:
