@@ -60,7 +60,7 @@ _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interru
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
 _MOST_FRAMES = 4  # whose sums are kept apart for a while
-_MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
+_MORE_BITS, _MOST_BLOCKS = 6, 1 << 13  # of the last digit, and in one call: 51 bits with 32
 
 
 # -- frames of rows ----------------------------------------------------------------------------
@@ -163,8 +163,8 @@ def digits_of_sums(layout: Layout, largest: Float, heaviest: float, n_rows: int)
 
 
 def digits_needed(largest: float) -> int:
-    """Digits of numbers that reach `largest` in size."""
-    return (max(frexp(largest)[1], 0) + QUANTUM_BITS) // DIGIT_BITS + 1
+    """Digits of numbers that reach `largest` in size; the last one may have some bits more."""
+    return (max(frexp(largest)[1], 0) + QUANTUM_BITS - _MORE_BITS) // DIGIT_BITS + 1
 
 
 # -- rows → blocks --------------------------------------------------------------------------------
