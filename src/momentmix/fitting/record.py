@@ -216,14 +216,14 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
 
 
 def _certificate_fields(n_components: int) -> Fields:
-    group = {
+    group: dict[str, Any] = {
         "name": text,
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
         "is_shape": boolean,
     }
-    test = {
+    test: dict[str, Any] = {
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
@@ -235,7 +235,7 @@ def _certificate_fields(n_components: int) -> Fields:
     }
     support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
     description = {"level": text, "distance": number(0.0), "columns": map_of(number(0.0))}
-    finding = {
+    finding: dict[str, Any] = {
         "name": text,
         "severity": choice(Severity),
         "text": text,

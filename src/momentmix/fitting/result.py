@@ -12,7 +12,6 @@ from typing import Any
 from momentmix._typing import Int
 from momentmix.errors import InputError, printable
 from momentmix.findings.finding import FATAL, Finding
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
     column_errors,
@@ -20,6 +19,7 @@ from momentmix.fitting.inference.standard_errors import (
     normal_quantile,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import Evidence, FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
@@ -155,7 +155,7 @@ class FitResult(FitFacts):
         kind : {"means", "columns", "pairs", "trials"}, optional
             By default "means", or "columns" where there is one component.
         data : rows, optional
-            Drawn by "columns" and "pairs"; "columns" shows the summary of the fit without them.
+            Drawn by "columns" and "pairs".
 
         Returns
         -------
@@ -167,9 +167,7 @@ class FitResult(FitFacts):
             own = displays.MeansDisplay if kind == "means" else displays.TrialsDisplay
             return own.from_estimator(self)
         if kind == "columns":
-            return displays.ColumnsDisplay.from_estimator(
-                self, self.summary if data is None else data
-            )
+            return displays.ColumnsDisplay.from_estimator(self, data)
         if kind == "pairs":
             return displays.PairsDisplay.from_estimator(self, data)
         raise InputError(f'kind must be "means", "columns", "pairs" or "trials"; got {kind!r}.')
@@ -183,8 +181,8 @@ class FitResult(FitFacts):
         ----------
         path : str or path, optional
             The file; without one, the page is returned, which notebooks show.
-        data : rows or MomentSummary, optional
-            By default the summary of the fit, where there is one.
+        data : rows, optional
+            For the pictures.
         **options
             As for `momentmix.report`.
         """
