@@ -443,6 +443,7 @@ def _triangle(factors: Int, d: int) -> TilePlan:
 
 
 def _staircase(factors: Int, d: int) -> TilePlan:
+    """Small halves by their largest index, large ones by their smallest: few entries are wasted."""
     degrees, places = (factors < d).sum(axis=1), np.arange(factors.shape[1])
     smaller = np.where(places < degrees[:, None] // 2, factors, d)[:, : factors.shape[1] // 2]
     larger = np.sort(np.where(places < degrees[:, None] // 2, d, factors), axis=1)
