@@ -24,7 +24,7 @@ from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution, Value
 from momentmix.families.family import LEAST_PROBABILITY
 from momentmix.families.gaussian import rows_by_pattern
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.parameters import Parameters
 
