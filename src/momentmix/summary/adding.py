@@ -34,6 +34,7 @@ from momentmix.summary.digits import (
     summed,
     total,
 )
+from momentmix.summary.layout import Kind
 from momentmix.summary.totals import (
     Totals,
     Version,
@@ -226,7 +227,9 @@ def _check_digits(rest: Totals, lost: Totals) -> None:
     centers = [k + s // weight for k, s in zip(rest.frame.origins, rest.low_sums[0], strict=True)]
     left, gone = _in_frame(Frame(rest.frame.exponents, tuple(centers)), rest, lost)
     sums = [("the weights", weight, lost.weight)]
-    for kind, size, name in (("squared", 0, "squares"), ("power", 4, "fourth powers")):
+    sections: tuple[tuple[Kind, int, str], ...]
+    sections = ("squared", 0, "squares"), ("power", 4, "fourth powers")
+    for kind, size, name in sections:
         section = layout.find(kind, size)
         places = slice(0) if section is None else section.place
         pairs = zip(integers(left[:, places]), integers(gone[:, places]), strict=True)

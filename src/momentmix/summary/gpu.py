@@ -302,7 +302,8 @@ def _tables(layout: Layout, device: Any) -> _Tables:
     high = _high_places(layout, _powers_block(layout.n_features))
     small = (values.astype(np.int32) for values in (plan.lefts, plan.rights, plan.tiles))
     sent = [torch.from_numpy(np.ascontiguousarray(x)) for x in (*small, plan.positions, high)]
-    return _Tables(*[values.to(device) for values in sent], n_same=plan.n_same)
+    lefts, rights, tiles, positions, places = (values.to(device) for values in sent)
+    return _Tables(lefts, rights, tiles, positions, places, plan.n_same)
 
 
 def moment_sums(layout: Layout, rows: Any, weights: Any, units: Units) -> Any:
