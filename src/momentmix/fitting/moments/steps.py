@@ -115,12 +115,16 @@ class Linear(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Parameters after a step, their cost, how much it fell, and the damping."""
+    """Parameters after a step, their cost, how much it fell, and the damping.
+
+    `is_predicted`: whether the cost fell by half of what its quadratic model says, or more.
+    """
 
     parameters: Parameters
     cost: float
     gain: float
     damping: float
+    is_predicted: bool
 
 
 def step(
@@ -150,8 +154,10 @@ def step(
         error = units.whiten(conditions.values - conditions.model(moved))
         moved_cost = float(error @ error)
         if moved_cost < cost:
-            return Step(moved, moved_cost, cost - moved_cost, damping)
-    return Step(current, cost, 0.0, np.inf)
+            taken, gain = moved.flat() - theta, cost - moved_cost
+            predicted = float(taken @ (2.0 * gradient - linear.normal @ taken))
+            return Step(moved, moved_cost, gain, damping, gain > 0.5 * predicted)
+    return Step(current, cost, 0.0, np.inf, False)
 
 
 def polish(
@@ -161,19 +167,19 @@ def polish(
     noise: Float,
     n_effective: float,
     max_steps: int,
-) -> Parameters:
+    damping: float = _FIRST_DAMPING,
+) -> tuple[Parameters, float]:
     """Take steps on Σ ((observed − model) / noise)², with the noise of one row, (n,).
 
     The damping follows Levenberg and Marquardt. Steps end where a nearly undamped one lowers N
     times the cost, a χ², by less than a half, or three in a row lower it by a small share: a slow
-    start is left to the next round's candidates.
+    start is left to the next round's candidates. The damping of a next step is returned too.
     """
-    current, n_slow, damping, decrease = start.normalized(), 0, _FIRST_DAMPING, 10.0
+    current, n_slow, decrease = start.normalized(), 0, 10.0
     for _ in range(max_steps):
         dampings = damping * 4.0 ** np.arange(_MOST_TRIALS)
-        current, cost, gain, used = step(
-            conditions, current, bounds, Noise(noise), dampings=dampings.tolist()
-        )
+        found = step(conditions, current, bounds, Noise(noise), dampings=dampings.tolist())
+        current, cost, gain, used, is_predicted = found
         # Heavy damping makes any step small; only nearly undamped ones tell that the end is near.
         is_at_rest = n_effective * gain < _ROUGH and used < _HARDLY
         n_slow = n_slow + 1 if gain < _PATIENCE * (cost + gain) else 0
@@ -181,9 +187,9 @@ def polish(
             break
         if used > damping:
             damping, decrease = used, 4.0  # the limit is near: approach it in smaller steps
-        else:
+        elif is_predicted:
             damping = max(damping / decrease, 1e-9)
-    return current
+    return current, damping
 
 
 def _damped_step(normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_]) -> Float:
@@ -254,7 +260,7 @@ def efficient_polish(
         moved, fallen = current, 0.0
         linear: Linear | None = Linear.of(whitening.table, current.n_components)
         for _ in range(_STEPS):
-            moved, _, gain, _ = step(conditions, moved, bounds, whitening, linear)
+            moved, _, gain, *_ = step(conditions, moved, bounds, whitening, linear)
             fallen += gain
             if n_effective * gain < _TOLERANCE:
                 break
