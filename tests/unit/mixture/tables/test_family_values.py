@@ -95,15 +95,6 @@ def test_densities_of_rows_with_missing_cells(mixture, rows):
     np.testing.assert_array_equal(mixture.predict(rows), shares.argmax(axis=1))
 
 
-def test_frames_in_any_order_arrays_and_lists_agree(mixture, rows):
-    expected = mixture.log_prob(rows)
-    frame = pd.DataFrame(rows)[list(reversed(NAMES))]
-    np.testing.assert_array_equal(mixture.log_prob(frame), expected)
-    array = np.array(list(rows.values()), dtype=object).T
-    np.testing.assert_array_equal(mixture.log_prob(array), expected)
-    np.testing.assert_array_equal(mixture.log_prob(array.tolist()), expected)
-
-
 def test_far_values_are_left_out_exactly():
     """A missing cell is where no density is: 0 is a billion deviations from all components."""
     blocks = [GaussianBlock([1e9, 1e9 + 3], [1.0, 2.0]), PoissonBlock([1.0, 5.0])]
