@@ -264,13 +264,6 @@ def test_what_cannot_be_reported_is_refused(truth, rows, report, monkeypatch):
         report(truth)
 
 
-def test_one_feature_and_no_density(report):
-    one, rng = mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]]), np.random.default_rng(0)
-    assert "picture-column-0" in report(one, rng.standard_normal((50, 1))).rawdata_
-    flat = mm.Mixture.diagonal([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
-    assert "picture-column-1" in report(flat, rng.standard_normal((50, 2))).rawdata_
-
-
 def test_the_date_of_a_report(truth, report, monkeypatch):
     def shown(**keywords):
         return report(truth.select([0]), **keywords).all("time")[0]["datetime"]
