@@ -14,7 +14,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
     "customers", "certificate", "correlated_measurements", "survey", "missing_values",
-    "sharded_fit", "groups_and_drift", "real_data", "paper_tables",
+    "groups_and_drift", "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "mixture", "fitting", "paper")
 
@@ -90,7 +90,7 @@ def write(folder):
     for name, text in documented_modules():
         title = text.splitlines()[0].replace("``", "`")
         table = [with_indices(line.replace("``", "`")) for line in table_of(text)]
-        notation += [f"## `{name}`", "", title, "", *table, ""]
+        notation += [f"### `{name}`", "", title, "", *table, ""]
         sentence = difference_of(text)
         if sentence and not sentence.lower().startswith("nothing"):
             differences += [f"`{name}`", f": {with_indices(sentence)}", ""]

@@ -186,7 +186,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 "rollup() (--rollup)."
             )
         for one, another in zip(self.values(), other.values(), strict=False):
-            return one.check_alike(another)
+            one.check_alike(another)
+            return
 
     # -- files and tables ---------------------------------------------------------------------
 

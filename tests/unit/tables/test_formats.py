@@ -35,10 +35,6 @@ def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
         assert [column.to_pylist() for column in batch] == [arrays[i] for i in (5, 2, 3, 0)]
 
 
-
-
-
-
 def test_text_whose_bytes_are_no_utf8_is_refused(tmp_path):
     path = tmp_path / "x.arrow"
     with pa.ipc.new_file(path, pa.schema([("w", pa.string())])) as file:
@@ -97,8 +93,6 @@ def test_an_npy_file_that_ends_while_it_is_read(tmp_path, rows):
 
 
 # -- JSON lines and workbooks -----------------------------------------------------------------
-
-
 
 
 @pytest.mark.parametrize(

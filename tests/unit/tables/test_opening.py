@@ -86,10 +86,6 @@ def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     assert f"{where}, {column}" in str(caught.value)
 
 
-
-
-
-
 # -- folders and globs ------------------------------------------------------------------------
 
 
@@ -100,8 +96,6 @@ def test_folders_and_globs_are_read_in_the_order_of_names(tmp_path, rows):
     (tmp_path / "_hidden.npy").write_text("no data")
     for source in (tmp_path, str(tmp_path / "[ab].npy"), [tmp_path / "a.npy", tmp_path / "b.npy"]):
         np.testing.assert_array_equal(open_rows(source).read_all(), rows)
-
-
 
 
 @pytest.mark.parametrize(
@@ -168,8 +162,6 @@ def test_archives_of_several_streams_are_read_to_the_end(tmp_path):
     path.write_bytes(gzip.compress(b"a,b\n1,2\n" * 1000)[:-12])
     with pytest.raises(InputError, match=r"x\.csv\.gz is not a whole gzip file"):
         open_rows(path).read_all()
-
-
 
 
 class Bomb:

@@ -141,5 +141,3 @@ def test_files_with_the_same_list_of_names_are_matched_by_number(tmp_path, kind)
     np.testing.assert_array_equal(found, np.vstack([columns("c", "a"), columns("b", "d")]))
     found = open_rows(tmp_path, columns=["b"]).read_all()
     np.testing.assert_array_equal(found, np.vstack([columns("b"), columns("c")]))
-
-

@@ -89,8 +89,6 @@ def test_bad_addresses(temporary, memory, monkeypatch, address, kind, message):
     assert list(temporary.iterdir()) == []
 
 
-
-
 SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
 
 
@@ -167,5 +165,3 @@ def test_bad_streams(temporary, content, message):
         open_rows(io.BytesIO(content)).read_all()
     gc.collect()
     assert list(temporary.iterdir()) == []
-
-
