@@ -15,7 +15,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import date
 from math import inf
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -29,6 +28,7 @@ from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
 from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import load_fit
+from momentmix.fitting.result import FitResult
 from momentmix.groups.compare import holm
 from momentmix.groups.cube import SummaryCube
 from momentmix.groups.keys import natural_order
@@ -384,9 +384,8 @@ class _Model:
         n_rows, errors = None, None
         if isinstance(result, FitFacts):
             n_rows = float(result.n_rows)
-            is_known = getattr(result, "uncertainty", True) is not None
-            errors = result.standard_errors if is_known else None
-            errors = None if errors is None else errors.means
+            record = result.record() if isinstance(result, FitResult) else result
+            errors = record.standard_errors and record.standard_errors.means
         # Products of joined columns with missing cells are no moments of the model.
         every = list(range(mixture.n_columns))
         whole = mixture.feature_names, mixture.n_columns
@@ -410,7 +409,7 @@ class _Model:
         """The same fitted to so many rows."""
         if model_rows is None:
             model_rows = float(min(n_cube, _ASSUMED_ROWS))
-        elif not (isinstance(model_rows, Real) and model_rows > 0):
+        elif isinstance(model_rows, bool | str) or not model_rows > 0:
             raise InputError(
                 f"model_rows must be a positive number, or math.inf; got {model_rows!r}."
             )

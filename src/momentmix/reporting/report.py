@@ -27,7 +27,7 @@ from momentmix.progress import step, tell
 from momentmix.reporting import page
 from momentmix.reporting.pictures import MOST_POINTS, SETTINGS, draw_columns, draw_pairs
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.opening import Reading, open_rows
+from momentmix.tables.opening import Reading, open_rows, path_list
 from momentmix.tables.table_rows import TableRows
 from momentmix.wording import cut, no_group, percent, plural
 
@@ -97,11 +97,12 @@ def report(
     """
     day, (mixture, record) = _day_of(date), _mixture_and_record(model)
     profile = mixture.profile(names) if record is None else record.profile(mixture, names)
-    if data_name is None and isinstance(data, str | os.PathLike):
-        data_name = os.path.basename(without_secrets(os.fspath(data)))
+    if data_name is None:
+        paths = map(without_secrets, path_list(data) if data is not None else [])
+        data_name = ", ".join(os.path.basename(os.path.normpath(path)) for path in paths)
     made_of = {
         "Model": os.fspath(model) if isinstance(model, str | os.PathLike) else None,
-        "Data": data_name and without_secrets(data_name),
+        "Data": without_secrets(data_name) or None,
         "Report by": command and without_secrets(command),
     }
     mixture_of(mixture)  # raises where it cannot be drawn
