@@ -121,16 +121,8 @@ def test_the_report_lists_correlations(result, rows, tmp_path):
     assert [x for x in shown if abs(x) > 0.5] == pytest.approx([0.9, -0.7], abs=0.05)
     (row,) = re.findall(r"<tr>[^\n]*length, rate<small>covariance<.*?</tr>", table)
     assert len(re.findall(r"<small>[^<]* … [^<]*</small>", row)) == 2  # intervals
-    glance = re.search(r'id="summary-table".*?</table>', text, re.DOTALL)[0]
+    glance = re.search(r'id="made-table".*?</table>', text, re.DOTALL)[0]
     assert re.search(r"Joined columns.*?length, rate", glance, re.DOTALL)
-
-
-def test_the_command_lists_correlations(rows, tmp_path, momentmix):
-    pd.DataFrame(rows, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False)
-    options = ("-r", "2", "--blocks", "length,rate", "-v", "-o", tmp_path / "m.json")
-    done = momentmix("fit", tmp_path / "rows.csv", *options)
-    found = [float(x) for x in re.findall(r"correlation (\S+) of length, rate", done.out)]
-    assert found == pytest.approx([0.9, -0.7], abs=0.05)
 
 
 def test_long_lists_of_correlations_are_cut(tmp_path):
