@@ -213,18 +213,17 @@ def check_symmetric(matrices: Float) -> None:
 
 
 def regression(covariances: Float, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
-    """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u), of the unknown columns."""
+    """Σ_UK Σ_KK⁻¹, (…, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (…, u, u), of the unknown columns."""
     order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
-    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))[:, order]
+    deviations = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))[..., order]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ordered = covariances[:, order][:, :, order]
-        root = np.linalg.cholesky(ordered / deviations[:, :, None] / deviations[:, None, :])
+        ordered = covariances[..., order, :][..., order]
+        root = np.linalg.cholesky(ordered / deviations[..., None] / deviations[..., None, :])
     # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
-    slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
-    slopes *= deviations[:, k:, None] / deviations[:, None, :k]
-    half = root[:, k:, k:] * deviations[:, k:, None]
-    rest = half @ half.swapaxes(1, 2)
-    return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
+    slopes = root[..., k:, :k] @ np.linalg.inv(root[..., :k, :k])
+    slopes *= deviations[..., k:, None] / deviations[..., None, :k]
+    half = root[..., k:, k:] * deviations[..., k:, None]
+    return np.asarray(slopes), np.asarray(half @ half.swapaxes(-1, -2))
 
 
 def semidefinite_roots(matrices: Float) -> Float:
@@ -238,10 +237,11 @@ def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bo
     """Patterns of missing cells (n_columns,), and which of the rows (n, n_columns) have each."""
     if not len(left_out):
         return
-    patterns, group = np.unique(left_out, axis=0, return_inverse=True)
-    ends = np.cumsum(np.bincount(group.ravel()))[:-1]
-    members = np.split(np.argsort(group.ravel(), kind="stable"), ends)
-    yield from zip(patterns, members, strict=True)
+    packed = np.packbits(left_out, axis=1)
+    order = np.lexsort(packed.T)
+    is_first = (packed[order[1:]] != packed[order[:-1]]).any(axis=1)
+    for rows in np.split(order, np.flatnonzero(is_first) + 1):
+        yield left_out[rows[0]], rows
 
 
 # -- families -----------------------------------------------------------------------------------

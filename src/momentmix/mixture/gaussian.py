@@ -15,8 +15,6 @@ without pairs are diagonal covariances; `momentmix.mixture.prior` has the prior 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,13 +47,7 @@ def features_of(
     else:
         np.subtract(values.T, shift[:, None], out=z)
         z *= inverse[:, None]
-    np.multiply(z, z, out=features[d : 2 * d])
-    for place, (j, k) in enumerate(blocks.pairs.tolist(), 2 * d):
-        np.multiply(z[j], z[k], out=features[place])
-    if blocks.n_own:
-        for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-            own = law.statistics(features[list(law.features)])
-            features[blocks.n_features + blocks.n_spread + places] = own
+    np.concatenate(feature_parts(z, blocks, np)[1:], out=features[d:-1])
     features[-1] = 1.0
     return features
 
@@ -188,36 +180,11 @@ def center_and_scale(parameters: Parameters) -> tuple[Float, Float]:
 
 
 @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-def standardized_coefficients(parameters: Parameters) -> tuple[Float, Float, Float]:
-    """Center, scale and coefficients for T(z), z = (y − center) / scale: the density of rows y.
+def standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
+    """Mean and deviation of the mixture, and the parameters in units of them.
 
-    The squares are expanded about the mixture's mean in units of its deviation: less cancellation,
-    and no overflow whatever the units of the data.
+    Squares are expanded about the mean: less cancellation, and no overflow whatever the units.
     """
-    p = parameters
-    center, scale, standard = _standardized(p)
-    table = coefficients(standard)
-    table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
-    table[p.weights == 0, -1] = -np.inf  # never the most probable
-    return center, scale, table
-
-
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")
-def central_densities(parameters: Parameters, blocks: Sequence[Sequence[int]]) -> Float:
-    """Log-densities of some blocks at the mixture's mean, of shape (r, n_blocks)."""
-    _, scale, standard = _standardized(parameters)
-    standard = replace(standard, weights=np.ones_like(standard.weights))
-    table = np.empty((parameters.n_components, len(blocks)))
-    for place, features in enumerate(blocks):
-        part = standard.restricted(np.array(features, dtype=np.int64))
-        units = scale[np.intersect1d(features, parameters.blocks.gaussian)]
-        central = features_of(np.zeros((1, len(features))), part.blocks)[:, 0]
-        table[:, place] = coefficients(part) @ central - np.log(units).sum()
-    return table
-
-
-def _standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
-    """Mean and deviation of the mixture, and the parameters in units of them."""
     center, scale = center_and_scale(p)
     standard = p.standardized(center, scale)
     means, variances = standard.means, standard.variances

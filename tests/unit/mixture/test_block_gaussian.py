@@ -41,7 +41,7 @@ def test_compiled_sums_are_those_of_numpy(case, monkeypatch):
         expected, expected_mean = statistics_of(table, features, BLOCKS)
     np.testing.assert_allclose(statistics, expected, rtol=1e-10, atol=1e-9 * N)
     assert mean == pytest.approx(expected_mean, rel=1e-12)
-    of_rows, total, n = Density(table, np.zeros(6), np.ones(6), np.arange(6), BLOCKS).em_sums(z)
+    of_rows, total, n = Density(table, p, np.zeros(6), np.ones(6), np.arange(6)).em_sums(z)
     np.testing.assert_allclose(of_rows, expected, rtol=1e-10, atol=1e-9 * N)
     assert n == N
     assert total / N == pytest.approx(expected_mean, rel=1e-12)

@@ -1,5 +1,7 @@
 """Compiled densities and EM steps against the NumPy code, which is their specification."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -69,8 +71,7 @@ def test_rows_of_any_layout(r, d, n, instructions, monkeypatch):
     plain = Density.of_mixture(mixture.parameters)
     expected = without_code(lambda: plain.em_sums(rows), monkeypatch)
     for values, columns in layouts.values():
-        at = Density(plain.coefficients, plain.shift, plain.inverse, columns, plain.blocks)
-        statistics, total, count = at.em_sums(values)
+        statistics, total, count = replace(plain, columns=columns).em_sums(values)
         np.testing.assert_allclose(statistics, expected[0], rtol=1e-11, atol=1e-11 * n)
         assert total == pytest.approx(expected[1], rel=1e-13)
         assert count == n
