@@ -240,7 +240,7 @@ def test_marginals_are_those_of_the_joint_law(mixture):
         (lambda m: m.condition({0: "x"}), "rows must be real numbers|cells by column"),
         (lambda m: m.condition([1.0, 2.0]), "values must be cells by column"),
         (lambda m: m.align("other"), "other must be a mixture; got str"),
-        (lambda m: m.align(random_mixture(r=2)), "got 3 components of 6 columns and 2 components"),
+        (lambda m: m.align(random_mixture(r=2)), "mixtures to align must"),
     ],
 )
 def test_bad_arguments_are_refused(mixture, use, message):
@@ -257,7 +257,7 @@ def test_components_of_two_mixtures_are_aligned(mixture):
     assert_same(mixture.align(turned), mixture, rtol=0)
     mixed = turned.select(list(reversed(NAMES)))
     assert_same(mixture.align(mixed), mixture, rtol=0)
-    with pytest.raises(InputError, match=r"names.*got 'a'.* and 'u'"):
+    with pytest.raises(InputError, match="the same names"):
         mixture.align(turned.with_feature_names(list("uvwxyz")))
 
 

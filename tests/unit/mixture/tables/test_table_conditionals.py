@@ -120,7 +120,7 @@ def test_components_are_matched_by_features(mixture):
             b.probabilities, ("off", "on"), names="member", seen=b.seen, columns=(7,)
         ) for b in mixture.blocks]
     )  # fmt: skip
-    with pytest.raises(InputError, match=r"'member' 'bernoulli' .* and 'member' 'bernoulli' 'off'"):
+    with pytest.raises(InputError, match="levels"):
         mixture.align(fewer)
 
 

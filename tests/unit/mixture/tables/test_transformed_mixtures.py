@@ -121,7 +121,7 @@ def test_parts_keep_their_transforms():
 def test_only_alike_columns_are_aligned():
     log, other = one_column("log"), one_column("log1p")
     assert log.align(one_column("log")).means.tolist() == log.means.tolist()
-    with pytest.raises(mm.InputError, match="transforms; got 'y' 'log' and 'y' 'log1p'"):
+    with pytest.raises(mm.InputError, match="transforms"):
         log.align(other)
 
 
