@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from math import comb
 from typing import Any, ClassVar
 
@@ -44,17 +45,75 @@ _REACH = 40.0  # deviations from the mean: e^-40 is beyond what double precision
 _STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e-10
 
 
-class CountFamily(Family):
-    """Counts whose distribution follows from their mean.
+# -- parameters of columns ------------------------------------------------------------------------
 
-    Attributes
+
+def checked_rates(rates: Any) -> Float:
+    """Rates as an array (r,)."""
+    array = real_array("rates", rates, 1, allow_nan=True)
+    if (array < 0).any() or (array > LARGEST_COUNT).any():
+        raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
+    return array
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class CountBlock(ColumnBlock):
+    """A column of counts whose distribution follows from their mean.
+
+    Parameters
     ----------
-    least : int
-        Least count.
-    highest_power : int
-        Of the counts, in moments that a certificate tests: with skewed counts, means of higher
-        powers are far from normal even for 20,000 rows.
+    rates : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one.
+    family : str
+        Name of the family.
+    columns, names, seen
+        As in `ColumnBlock`; by keyword.
     """
+
+    rates: Float
+    family: str
+
+    def __post_init__(self) -> None:
+        self._keep_checked("rates", checked_rates(self.rates))
+
+    @property
+    def means(self) -> Float:
+        return self.rates[:, None]
+
+    @property
+    def covariances(self) -> Float:
+        family = named(self.family)
+        assert isinstance(family, CountFamily)
+        return family.variance_of(self.rates)[:, None, None]
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class PoissonBlock(CountBlock):
+    """A column of counts.
+
+    Parameters
+    ----------
+    rates : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one.
+    columns, names, seen
+        As in `ColumnBlock`; by keyword.
+
+    Examples
+    --------
+    >>> PoissonBlock([1.5, 4.0], names="visits").means.tolist()
+    [[1.5], [4.0]]
+    """
+
+    family: str = field(default="poisson", init=False)
+
+
+# -- families -------------------------------------------------------------------------------------
+
+
+class CountFamily(Family):
+    """Counts whose distribution follows from their mean."""
 
     noun = "counts"
     singular = "a count of its family"
@@ -62,6 +121,8 @@ class CountFamily(Family):
     entries: ClassVar[tuple[str, ...]] = ("rate",)
     is_whole = True
     least = 0
+    # Of the counts, in moments that a certificate tests: with skewed counts, means of higher powers
+    # are far from normal even for 20,000 rows.
     highest_power: ClassVar[int] = 4
 
     def log_mass(self, counts: Float, rates: Float) -> Float:
@@ -93,19 +154,19 @@ class CountFamily(Family):
         """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
         rates = self.least + np.array([[3.0], [6.0]])
         counts = np.arange(self.least, self.least + 401.0)
-        masses, variances = np.exp(self.log_mass(counts, rates)), self.variance_of(rates)
-        means = masses @ counts
-        found = np.stack([masses.sum(axis=1), means, masses @ counts**2 - means**2])
-        wanted = np.stack([np.ones(2), rates[:, 0], variances[:, 0]])
+        logs, variances = self.log_mass(counts, rates), self.variance_of(rates)
+        total, mean, square = np.stack([counts**0, counts, counts**2]) @ np.exp(logs).T
+        found = [total, mean, square - mean**2]
+        wanted = [np.ones(2), rates[:, 0], variances[:, 0]]
         if not np.allclose(found, wanted, rtol=1e-5):
             raise InputError(
                 f"log_mass of {self.name!r} must be that of probabilities with the means and "
                 f"variances given; for means {rates[:, 0].tolist()} their sums, means and "
-                f"variances are {found.tolist()} instead of {wanted.tolist()}."
+                f"variances are {np.array(found).tolist()}."
             )
-        few = counts[:8]
-        logs = self.log_masses(few, rates, variances)
-        if not np.allclose(logs, self.log_mass(few, rates), rtol=1e-5, atol=1e-8):
+        few = slice(8)
+        linear = self.log_masses(counts[few], rates, variances)
+        if not np.allclose(linear, logs[:, few], rtol=1e-5, atol=1e-8):
             raise InputError(
                 f"log_mass of {self.name!r} must be linear in the count up to base(); override "
                 "base()."
@@ -205,11 +266,12 @@ class CountFamily(Family):
 
     # -- parameters of columns --------------------------------------------------------------------
 
-    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
-        return self._block(rates=self.rates(mean), seen=seen)
+    @property
+    def block_of(self) -> Any:
+        return partial(CountBlock, family=self.name)
 
-    def _block(self, **values: Any) -> Block:
-        return CountBlock(**values, family=self.name)
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        return self.block_of(rates=self.rates(mean), seen=seen)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """The rate, of which the variance is a function."""
@@ -245,14 +307,11 @@ class CountFamily(Family):
         if wrong is None or wrong.any():
             return None
         family, mean = self.covering(float(values[-1])), shares @ values
-        whole = np.array([mean]), np.array([shares @ values**2 - mean**2]), np.ones(()), np.zeros(1)
-        table = np.stack(
-            [values, values**2, *family.statistics(values[None]), np.ones_like(values)]
-        )
-        sums, overall = histograms @ table.T, family.overall(Overall(*whole))
-        parts = sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1]
-        # The prior is for variances alone.
-        found = family.m_step(*parts, overall, None)  # type: ignore[arg-type]
+        variance = np.array([shares @ values**2 - mean**2])
+        overall = family.overall(Overall(np.array([mean]), variance, np.ones(()), np.zeros(1)))
+        own = histograms @ family.statistics(values[None]).T
+        sums = [histograms @ x[:, None] for x in (values**0, values, values**2)]
+        found = family.m_step(*sums, own, overall, None)  # type: ignore[arg-type] # no variances
         return family.log_masses(values, *found)
 
 
@@ -264,6 +323,7 @@ class Poisson(CountFamily):
     wider = "negative_binomial"
     highest_power = 64  # tails are light
     compiled = 1
+    block_of = PoissonBlock
 
     def log_mass(self, counts: Float, rates: Float) -> Float:
         return np.asarray(counts * np.log(rates) - rates + self.base(counts))
@@ -285,70 +345,3 @@ class Poisson(CountFamily):
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)
-
-    def _block(self, **values: Any) -> Block:
-        return PoissonBlock(**values)
-
-
-# -- parameters of columns ------------------------------------------------------------------------
-
-
-def checked_rates(rates: Any) -> Float:
-    """Rates as an array (r,)."""
-    array = real_array("rates", rates, 1, allow_nan=True)
-    if (array < 0).any() or (array > LARGEST_COUNT).any():
-        raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
-    return array
-
-
-@short_repr
-@dataclass(frozen=True, eq=False)
-class CountBlock(ColumnBlock):
-    """A column of counts whose distribution follows from their mean.
-
-    Parameters
-    ----------
-    rates : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one.
-    family : str
-        Name of the family.
-    columns, names, seen
-        As in `ColumnBlock`; by keyword.
-    """
-
-    rates: Float
-    family: str
-
-    def __post_init__(self) -> None:
-        self._keep_checked("rates", checked_rates(self.rates))
-
-    @property
-    def means(self) -> Float:
-        return self.rates[:, None]
-
-    @property
-    def covariances(self) -> Float:
-        family = named(self.family)
-        assert isinstance(family, CountFamily)
-        return family.variance_of(self.rates)[:, None, None]
-
-
-@short_repr
-@dataclass(frozen=True, eq=False)
-class PoissonBlock(CountBlock):
-    """A column of counts.
-
-    Parameters
-    ----------
-    rates : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one.
-    columns, names, seen
-        As in `ColumnBlock`; by keyword.
-
-    Examples
-    --------
-    >>> PoissonBlock([1.5, 4.0], names="visits").means.tolist()
-    [[1.5], [4.0]]
-    """
-
-    family: str = field(default=Poisson.name, init=False)

@@ -104,20 +104,15 @@ def log1p(x: Any) -> Any:
 
 
 class Quantity(NamedTuple):
-    """A number of each component, (r,), and its derivatives, (r, 2k).
-
-    `scale` is that of its interval: "plain", "log" or "logit". `at_zero` and `at_one` mark where
-    none of the `counts` rows of a component shows anything else; None: there is no such bound.
-    Intervals stay above `least`.
-    """
+    """A number of each component, (r,)."""
 
     values: Float
-    scale: str
+    scale: str  # of its interval: "plain", "log" or "logit"
     counts: Float | None = None
-    at_zero: NDArray[np.bool_] | None = None
+    at_zero: NDArray[np.bool_] | None = None  # where none of the `counts` rows shows anything else
     at_one: NDArray[np.bool_] | None = None
-    least: float = -np.inf
-    slopes: Float = np.zeros(0)
+    least: float = -np.inf  # of its interval
+    slopes: Float = np.zeros(0)  # derivatives, (r, 2k)
 
 
 class Quantities(NamedTuple):
@@ -148,54 +143,26 @@ Units = tuple[Float, Float]  # shift and scale of features, (k,) each
 
 
 class Family(ABC):
-    """All that depends on the family of a column.
+    """All that depends on the family of a column."""
 
-    Attributes
-    ----------
-    name : str
-        As in ``families={"column": name}``.
-    noun : str
-        Name of its values in texts: "numbers", "counts".
-    singular : str
-        A value, in findings about variances that follow from means or are bounded by them.
-    wider : str
-        The family of values that vary more; empty where there is none.
-    parameters : mapping of str to int
-        Attributes of its blocks that model files hold, and their number of axes.
-    entries : tuple of str
-        Names of the mean and the variance of a column in tables of parameters: "mean", "rate", …;
-        others are in `Block.others`. Without any, the probabilities of all levels are its
-        parameters.
-    transform : str
-        What is taken of numbers before they are Gaussian; "" for all other families.
-    n_levels : int or None
-        Levels of a column; None: two or more. Of two, the probability of the second says it all.
-    is_whole : bool
-        Whether values are whole numbers, which are drawn as bars.
-    joins : bool
-        Whether columns may be correlated within components, and are centered where they have
-        missing cells.
-    free : bool
-        Whether the variance is a parameter; else it follows from the mean.
-    least : float
-        Least value.
-    compiled : int or None
-        Number of its maps in native/families.h; None: only those here.
-    """
-
-    name: ClassVar[str] = ""
-    noun: ClassVar[str] = ""
-    singular: ClassVar[str] = ""
-    wider: ClassVar[str] = ""
-    parameters: ClassVar[Mapping[str, int]] = {}
+    name: ClassVar[str] = ""  # as in ``families={"column": name}``
+    noun: ClassVar[str] = ""  # of its values in texts: "numbers", "counts"
+    singular: ClassVar[str] = ""  # a value, in findings about its variance
+    wider: ClassVar[str] = ""  # the family of values that vary more, if any
+    parameters: ClassVar[Mapping[str, int]] = {}  # of its blocks, and their numbers of axes
+    # Names of the mean, the variance and `Block.others` in tables of parameters. Without any, the
+    # probabilities of all levels are the parameters.
     entries: ClassVar[tuple[str, ...]] = ()
-    transform: ClassVar[str] = ""
-    n_levels: ClassVar[int | None] = 0
-    is_whole: ClassVar[bool] = False
-    joins: ClassVar[bool] = False
-    free: ClassVar[bool] = False
-    least: ClassVar[float] = -np.inf
-    compiled: ClassVar[int | None] = None
+    transform: ClassVar[str] = ""  # what is taken of numbers before they are Gaussian
+    n_levels: ClassVar[int | None] = 0  # of a column; None: two or more
+    is_whole: ClassVar[bool] = False  # whether values are whole numbers, drawn as bars
+    joins: ClassVar[bool] = False  # whether columns may be correlated within components
+    free: ClassVar[bool] = False  # whether the variance is a parameter; else the mean gives it
+    least: ClassVar[float] = -np.inf  # least value
+    compiled: ClassVar[int | None] = None  # number of its maps in native/families.h, if any
+    block_of: Any = None  # makes its blocks from `parameters`, ``seen``, and levels or transforms
+    requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
+    alternatives: ClassVar[str] = "'gaussian'"  # families of values that are not allowed
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -209,9 +176,6 @@ class Family(ABC):
         return self.n_levels != 0
 
     # -- cells ------------------------------------------------------------------------------------
-
-    requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
-    alternatives: ClassVar[str] = "'gaussian'"  # families of values that are not allowed
 
     def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Raise where parts of the family do not belong together; called by `register`."""
@@ -389,11 +353,7 @@ class Family(ABC):
             own["levels"] = columns[0].levels
         if self.joins:
             own["transforms"] = tuple(column.transform for column in columns)
-        return self._block(**own)
-
-    def _block(self, **values: Any) -> Block:
-        """Return a block of `parameters`, ``seen``, and levels or transforms."""
-        raise NotImplementedError
+        return self.block_of(**own)
 
     def quantities(
         self, mean: Float, variance: Float, counts: Float, zero: NDArray[np.bool_]

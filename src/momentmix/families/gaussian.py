@@ -265,6 +265,7 @@ class Gaussian(Family):
     joins = True
     free = True
     compiled = 2
+    block_of = GaussianBlock
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
         constant = -0.5 * (mean**2 / variance + np.log(2 * np.pi * variance))
@@ -321,9 +322,6 @@ class Gaussian(Family):
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         variances = np.maximum(variance, 0.0)[:, :, None]
         return GaussianBlock(mean + column.center, variances, None, seen, (column.transform,))
-
-    def _block(self, **values: Any) -> Block:
-        return GaussianBlock(**values)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean and variance; the variance has a floor, and no bound."""

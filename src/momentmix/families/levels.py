@@ -257,7 +257,7 @@ class _Levels(Family):
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         table = self.probabilities(mean)
         own = table[:, 1] if self.n_levels == 2 else table
-        return self._block(probabilities=own, levels=column.levels, seen=seen)
+        return self.block_of(probabilities=own, levels=column.levels, seen=seen)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Probabilities of the levels."""
@@ -280,10 +280,8 @@ class Bernoulli(_Levels):
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 1}
     entries = ("probability",)
     n_levels = 2
+    block_of = BernoulliBlock
     requirement = "yes/no columns of a summary of numbers must hold 0 and 1 only"
-
-    def _block(self, **values: Any) -> Block:
-        return BernoulliBlock(**values)
 
 
 class Categorical(_Levels):
@@ -293,6 +291,4 @@ class Categorical(_Levels):
     noun = "categories"
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
     n_levels = None
-
-    def _block(self, **values: Any) -> Block:
-        return CategoricalBlock(**values)
+    block_of = CategoricalBlock
