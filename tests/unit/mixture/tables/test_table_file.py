@@ -116,7 +116,7 @@ BAD = [
     (at(*BLOCK, 4, "columns"), [5, 4], "in ascending order"),
     (at(*BLOCK, 4, "columns"), [4, 9], "not all gaussian in the schema"),
     (at(*BLOCK, 4, "columns"), [-1, 5], "blocks.columns is -1, out of range"),
-    (at(*BLOCK, 0, "family"), "normal", "whose family is one of 'gaussian'"),
+    (at(*BLOCK, 0, "family"), "normal", "a family that is known"),
     (at(*BLOCK, 2, "family"), "gaussian", "lacks covariances, means"),
     (at(*BLOCK, 1, "probabilities"), [0.5, 0.5], "blocks must have 3 components"),
     (at(*BLOCK, 1, "probabilities", 0), 1.5, "probabilities must be from 0 to 1"),
