@@ -162,7 +162,7 @@ class CategoricalBlock(LevelsBlock):
     @property
     def covariances(self) -> Float:
         """NaN: levels have no variance."""
-        return np.full((self.n_components, 1, 1), np.nan)
+        return self.means[:, None]
 
 
 # -- families -----------------------------------------------------------------------------------
@@ -173,6 +173,7 @@ class _Levels(Family):
 
     least = 0.0  # of indicators
     compiled = 0
+    parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
 
     @staticmethod
     def probabilities(mean: Float) -> Float:
@@ -206,8 +207,7 @@ class _Levels(Family):
         k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
         known = PSEUDO_ROWS * self.probabilities(overall.mean) / p**2
         curvature = np.zeros((*mean.shape[:-1], 2 * k, 2 * k))
-        curvature[..., :k, :k] = known[..., :1, None]
-        curvature[..., np.arange(k), np.arange(k)] += known[..., 1:]
+        curvature[..., :k, :k] = known[..., :1, None] + known[..., None, 1:] * np.eye(k)
         return curvature
 
     def _at_levels(self, exponents: Int, units: Units) -> Float:
@@ -243,16 +243,12 @@ class _Levels(Family):
         p = self.probabilities(mean)
         return np.eye(len(p))[rng.choice(len(p), size=n, p=p / p.sum()), 1:]
 
-    # -- numbers with bounds ----------------------------------------------------------------------
-
     def positive(self, mean: Float, variance: Float) -> Float:
         """Probabilities of all levels; of a single one there is nothing to know."""
         return self.probabilities(mean) if mean.shape[-1] else mean
 
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self._allowed(values)
-
-    # -- parameters of columns --------------------------------------------------------------------
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         table = self.probabilities(mean)
@@ -289,6 +285,5 @@ class Categorical(_Levels):
 
     name = "categorical"
     noun = "categories"
-    parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
     n_levels = None
     block_of = CategoricalBlock

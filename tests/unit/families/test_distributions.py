@@ -262,21 +262,6 @@ def test_samples_have_the_means_and_variances(name: str) -> None:
     np.testing.assert_allclose(rows.var(axis=0), variances[1], rtol=0.1)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_products_that_are_not_new_are_combinations_of_lower_ones(name: str) -> None:
-    law, means, variances = standard(name)
-    rng = np.random.default_rng(5)
-    rows = np.vstack([law.sample(m, v, 300, rng) for m, v in zip(means, variances, strict=True)])
-    k = means.shape[1]
-    exponents = np.array(np.meshgrid(*[range(4)] * k)).reshape(k, -1).T
-    exponents = exponents[exponents.sum(axis=1) <= 3]
-    exponents = exponents[np.argsort(exponents.sum(axis=1), kind="stable")]
-    table = (rows[:, None, :] ** exponents).prod(axis=2)
-    new = law.is_new(exponents)
-    rank = np.linalg.matrix_rank(table, tol=1e-6)
-    assert rank == np.linalg.matrix_rank(table[:, new], tol=1e-6) == new.sum()
-
-
 def test_without_a_constant_feature() -> None:
     yes, categories = RAW["yes/no, missing"], RAW["category"]
     assert yes.without(1) == RAW["yes/no"]

@@ -98,39 +98,3 @@ def test_places_that_are_no_model(tmp_path, mixture):
 
 
 # -- joined columns -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def joined():
-    rng = np.random.default_rng(1)
-    covariances = np.zeros((3, 5, 5))
-    covariances[:, range(5), range(5)] = rng.random((3, 5)) * 1e-200
-    for group in ([0, 3], [1, 2, 4]):
-        factor = rng.standard_normal((3, len(group), 9))
-        covariances[np.ix_(range(3), group, group)] = factor @ factor.swapaxes(1, 2)
-    covariances = 0.5 * (covariances + covariances.swapaxes(1, 2))
-    weights = rng.dirichlet(np.ones(3))
-    return Mixture(weights, rng.standard_normal((3, 5)), covariances, list("abcdé"))
-
-
-def test_joined_columns_come_back_bit_by_bit(joined, tmp_path):
-    path = tmp_path / "model.json"
-    joined.save(path)
-    again = Mixture.load(path)
-    for name in ("weights", "means", "variances", "covariances"):
-        assert getattr(again, name).tobytes() == getattr(joined, name).tobytes()
-    assert again.feature_names == joined.feature_names
-    assert [block.columns for block in again.blocks] == [(0, 3), (1, 2, 4)]
-    again.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
-    document = json.loads(path.read_text())
-    assert (document["version"], document["blocks"][0]["family"]) == (4, "gaussian")
-
-
-def test_mixtures_without_joined_columns_are_diagonal(tmp_path):
-    path = tmp_path / "model.json"
-    mixture = Mixture([1.0], [[0.0, 1.0]], [[[1.0, 0.0], [0.0, 2.0]]])
-    mixture.save(path)
-    diagonal = Mixture.diagonal(mixture.weights, mixture.means, mixture.variances)
-    diagonal.save(tmp_path / "diagonal.json")
-    assert (tmp_path / "diagonal.json").read_bytes() == path.read_bytes()

@@ -5,7 +5,6 @@ import pytest
 from unit.mixture.table_truths import PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import InputError
 
 COLUMNS = [
     "component", "column", "parameter", "level", "estimate", "standard_error", "low", "high",
@@ -33,19 +32,6 @@ def test_levels_have_their_probabilities_by_name():
     assert list(members) == [False, True]
     np.testing.assert_array_equal(members[True], mixture.means[:, 7])
     np.testing.assert_allclose(sum(members.values()), 1, rtol=1e-15)
-
-
-def test_columns_without_levels():
-    mixture = all_families()
-    with pytest.raises(InputError, match=r"\('visits'\) is poisson and has no levels"):
-        mixture.level_probabilities("visits")
-    with pytest.raises(InputError, match=r"\('x'\) is gaussian and has no levels"):
-        mixture.level_probabilities("x")
-    with pytest.raises(InputError, match="no feature named 'plane'"):
-        mixture.level_probabilities("plane")
-    plain = mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]])
-    with pytest.raises(InputError, match="column 0 is gaussian and has no levels"):
-        plain.level_probabilities(0)
 
 
 # -- frames -------------------------------------------------------------------------------------
