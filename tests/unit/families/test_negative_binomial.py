@@ -105,21 +105,6 @@ def test_poisson_counts_are_at_the_bound():
     assert narrow.certificate.verdict == "not passed"
 
 
-def test_blocks_by_hand():
-    block = mm.NegativeBinomialBlock([1.5, 4.0], [0.5, np.inf], names="visits")
-    np.testing.assert_allclose(block.covariances.ravel(), [6.0, 4.0], rtol=1e-3)
-    with pytest.raises(mm.InputError, match=r"sizes must be 2 numbers of at least 0.001"):
-        mm.NegativeBinomialBlock([1.0, 2.0], [1.0, 0.0])
-    seen = mm.NegativeBinomialBlock([1.0, np.nan], [2.0, np.nan], seen=[0.5, 0.0])
-    np.testing.assert_allclose(seen.value[1].ravel(), [1.5, 1.5])
-    mixture = mm.Mixture.from_blocks([0.5, 0.5], [block])
-    rows, labels = mixture.sample(20_000, random_state=0)
-    for i, variance in enumerate([6.0, 4.0]):
-        own = rows["visits"][labels == i]
-        assert abs(own.mean() - block.means[i, 0]) < 4.5 * np.sqrt(variance / len(own))
-        np.testing.assert_allclose(own.var(), variance, rtol=0.15)
-
-
 def test_a_component_without_counts_has_finite_intervals():
     rng, labels = np.random.default_rng(2), np.arange(3_000) % 3
     p = 1.0 / (1.0 + np.array([3.0, 8.0])[labels % 2])

@@ -15,8 +15,6 @@ from momentmix.mixture.parameters import (
     Parameters,
     moved_spread,
     parameters_from,
-    relative_changes,
-    spread_changes,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
 
@@ -72,18 +70,6 @@ def test_scores_are_derivatives(case):
     gain = log_likelihood(features, moved) - log_likelihood(features, p)
     gain += float(prior.log_density(moved) - prior.log_density(p)) / N
     assert gain == pytest.approx(predicted, rel=0.3)
-
-
-def test_relative_changes_are_changes_of_covariances(case):
-    p = case[0]
-    rng = np.random.default_rng(0)
-    relative = 1e-6 * rng.normal(size=p.spread.shape)
-    change = moved_spread(p, relative).spread - p.spread
-    np.testing.assert_allclose(relative_changes(p, change), relative, atol=1e-10)
-    for places, slopes in spread_changes(p):
-        upper = places[np.triu_indices(len(places))]
-        expected = (slopes @ relative[:, upper, None])[..., 0]
-        np.testing.assert_allclose(change[:, upper], expected, atol=1e-10)
 
 
 def test_floors_are_least_eigenvalues(case):

@@ -149,13 +149,6 @@ def test_neither_threads_nor_other_mixtures_change_the_bits(name, n):
     np.testing.assert_array_equal(one.batch.spread[2], alone.spread[0])
 
 
-def test_a_covariance_without_a_root_is_an_error():
-    features, start, structure = case_of("(2, 2)", 100, k=1)
-    start.covariances[0, 0] = 2.0 * start.variances[0, 0].max()
-    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
-        em.run_batch(features, start, VariancePrior.of_rows(100, 3, structure), 2)
-
-
 def test_a_law_without_compiled_maps_has_no_layout():
     blocks = Blocks(1, (), (Distribution((0,), Geometric()),))
     assert Structure.of_total(1e-6, blocks, np.eye(1)).layout(blocks) is None

@@ -26,26 +26,6 @@ def test_density_far_from_the_origin_keeps_its_digits(mixture):
     np.testing.assert_allclose(far.log_prob(rows + 1e6), mixture.log_prob(rows), atol=1e-6)
 
 
-def test_shares_out_of_reach_are_zero():
-    apart = Mixture.diagonal([0.5, 0.5, 0.0], [[0.0], [1e3], [0.0]], np.ones((3, 1)))
-    np.testing.assert_array_equal(apart.predict_proba([[0.0]]), [[1.0, 0.0, 0.0]])
-    assert apart.log_prob([[0.0]])[0] == pytest.approx(-0.5 * np.log(2 * np.pi) - np.log(2))
-
-
-def test_blocks_tiles_and_threads_leave_no_seam(mixture):
-    rows, _ = mixture.sample(40_000, random_state=0)  # several blocks, the last one short
-    some = np.r_[0:5, 2040:2056, 16380:16390, 39_990:40_000]
-    np.testing.assert_allclose(mixture.log_prob(rows)[some], mixture.log_prob(rows[some]))
-    np.testing.assert_allclose(
-        mixture.predict_proba(rows)[some], mixture.predict_proba(rows[some]), atol=1e-12
-    )
-    np.testing.assert_array_equal(mixture.predict(rows)[some], mixture.predict(rows[some]))
-    single = rows.astype(np.float32)
-    np.testing.assert_array_equal(
-        mixture.log_prob(single), mixture.log_prob(single.astype(np.float64))
-    )
-
-
 @pytest.mark.parametrize(
     ("parts", "message"),
     [

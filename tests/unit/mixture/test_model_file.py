@@ -50,24 +50,16 @@ def block(**changes):
 
 BAD = [
     ("", "does not start with {"),
-    ("{", "not a momentmix model"),
     ("[" * 100_000, "not a momentmix model"),
-    (b"\xff\xfe", "not a momentmix model"),
     (b"\x80\x04\x95", "does not start with {"),
-    (b"PK\x03\x04", "does not start with {"),
-    ("[1]", "does not start with {"),
     (changed(format="other"), 'no "format"'),
     (changed(version=3), "has version 3; this momentmix reads version 4"),
     (changed().replace('"version": 4', '"version": 4, "version": 4'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
-    (changed(weights=[True]), "weights must be"),
-    (changed(version=True), "has version True"),
     (block(means=[[10**400]]), "means must be numbers or null"),
     (changed(sha256="0" * 64), "checksum does not match.*remove the line"),
     (block(means=[[0.0], [1.0]]), "must have shape"),
-    (block(means=[[1e999]]), "Infinity is not a number"),
     (changed().replace("0.0", "1e999"), "1e999 is beyond the range of numbers"),
-    (changed(weights=[1e308, 1e308]), "components"),
     (json.dumps({k: v for k, v in GOOD.items() if k != "blocks"}), "lacks blocks"),
     (changed(colour=1), "holds unknown keys: 'colour'"),
     (changed(fit=[]), "fit, the record of the fit, must be an object"),
@@ -95,6 +87,3 @@ def test_places_that_are_no_model(tmp_path, mixture):
     mixture.save(tmp_path / "x.json")
     with pytest.raises(SummaryFileError, match="perhaps a model"):
         MomentSummary.load(tmp_path / "x.json")
-
-
-# -- joined columns -----------------------------------------------------------------------------

@@ -66,18 +66,6 @@ def test_every_parameter_is_in_the_frame():
     assert len(frame) == 3 * (6 + 2 + 3 + 2 + 4 + 1 + 1)
 
 
-def test_columns_without_names_have_numbers():
-    covariance = [[1.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.5]]
-    mixture = mm.Mixture([0.5, 0.5], np.zeros((2, 3)), [covariance] * 2)
-    frame = mixture.to_frame()
-    assert read(frame, 2, "variance").tolist() == [1.5, 1.5]
-    assert read(frame, "0, 2", "covariance").tolist() == [0.5, 0.5]
-    assert len(frame) == 2 * (1 + 6 + 1)
-    level = mm.CategoricalBlock([[0.2, 0.8], [0.5, 0.5]], (3, 4))
-    frame = mm.Mixture.from_blocks([0.5, 0.5], [level]).to_frame()
-    assert read(frame, 0, "probability", 4).tolist() == [0.8, 0.5]
-
-
 def test_joined_columns_of_which_some_have_missing_cells():
     seen = [[0.5, 1.0, 0.75], [0.25, 1.0, 1e-9]]
     block = mm.GaussianBlock(np.ones((2, 3)), [np.eye(3)] * 2, ("a", "b", "c"), seen)

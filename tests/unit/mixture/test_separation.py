@@ -6,7 +6,7 @@ from tests.unit.mixture.test_blocks import parameters
 
 import momentmix as mm
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.separation import separation_of, separation_words
+from momentmix.mixture.separation import separation_of
 
 UNKNOWN = mm.CategoricalBlock([[0.5, 0.5]] * 2, ("no", "yes"), names="coin")
 
@@ -75,14 +75,6 @@ def test_along_the_ridgeline_of_joined_columns():
     assert expected < straight - 0.1
 
 
-def test_a_component_between_two_others_fills_their_valley():
-    ends, all_three = [0, 6], [0, 6, 3]
-    alone = separation_of(on_a_line([0.5, 0.5], ends, [1, 1]))[0, 1]
-    bridged = separation_of(on_a_line([0.25, 0.25, 0.5], all_three, [1, 1, 1.5]))[0, 1]
-    assert alone > 0.9
-    assert bridged < 0.1
-
-
 def test_equal_means_have_no_valley():
     rng = np.random.default_rng(0)
     p = parameters(rng)
@@ -145,21 +137,6 @@ def test_neither_units_nor_order_matter(law):
     np.testing.assert_allclose(separation_of(moved), found, atol=2e-3)
     order = rng.permutation(r)
     np.testing.assert_allclose(separation_of(p[order]), found[np.ix_(order, order)], atol=2e-3)
-
-
-@pytest.mark.parametrize(
-    ("distance", "words"),
-    [
-        (1, "no gap: a cut through a continuum"),
-        (2, "no gap: a cut through a continuum"),
-        (3, "overlap"),
-        (4, "clearly apart"),
-        (6, "clearly apart"),
-    ],
-)
-def test_words_of_two_gaussians(distance, words):
-    value = separation_of(on_a_line([0.5, 0.5], [0, distance], [1, 1]))[0, 1]
-    assert separation_words(value) == words
 
 
 # -- results ------------------------------------------------------------------------------------

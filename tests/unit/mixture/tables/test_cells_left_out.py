@@ -153,17 +153,6 @@ def test_unseen_levels_are_left_out(column, value, values):
             use(row)
 
 
-def test_nothing_but_unseen_levels():
-    plan = mm.CategoricalBlock([[0.5, 0.5], [0.1, 0.9]], ("a", "b"), seen=[0.2, 0.9])
-    mixture = mm.Mixture.from_blocks([0.25, 0.75], [plan, mm.BernoulliBlock([0.5, 0.1])])
-    rows = [["c", 1], ["a", 7], ["c", 7], [None, 7]]
-    logs = mixture.log_prob(rows, unseen="missing")
-    expected = [0.25 * 0.5 + 0.75 * 0.1, 0.25 * 0.2 * 0.5 + 0.75 * 0.9 * 0.1, 1.0, 0.2 + 0.075]
-    np.testing.assert_allclose(np.exp(logs), expected, rtol=1e-11)
-    shares = mixture.predict_proba(rows, unseen="missing")
-    np.testing.assert_allclose(shares[2], [0.25, 0.75], rtol=1e-14)
-
-
 @pytest.fixture(scope="module")
 def of_levels():
     """A mixture whose levels are whole numbers, and one whose levels are text."""

@@ -12,7 +12,7 @@ from unit.mixture.table_truths import (
 )
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError
+from momentmix.errors import InputError
 from momentmix.families.levels import BernoulliBlock
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.matching import match_components
@@ -68,28 +68,6 @@ def test_missing_values_are_not_known(mixture):
     np.testing.assert_array_equal(known.weights, mixture.condition({"smokes": "yes"}).weights)
     row = pd.Series({"smokes": "yes", "age": None}, dtype=object)
     np.testing.assert_array_equal(known.weights, mixture.condition(row).weights)
-
-
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"plan": "platinum"}, "must hold its levels"),
-        ({"height": 3}, "no feature named 'height'"),
-    ],
-)
-def test_bad_conditions(mixture, values, message):
-    with pytest.raises((InputError, InputTypeError), match=message):
-        mixture.condition(values)
-
-
-def test_other_names(mixture):
-    names = [name.upper() for name in NAMES]
-    renamed = mixture.with_feature_names(names)
-    assert renamed.schema.column_names == renamed.feature_names == tuple(names)
-    assert renamed.blocks[4].names == ("X", "Y")
-    unnamed = mixture.with_feature_names(None)
-    assert isinstance(unnamed.sample(3, random_state=0)[0], np.ndarray)
-    assert mixture.feature_names == NAMES
 
 
 def test_components_are_matched_by_features(mixture):

@@ -57,16 +57,6 @@ def test_densities_are_those_of_the_data(transform, offset):
     assert total == pytest.approx(1.0, abs=1e-6)
 
 
-def test_missing_cells_have_no_jacobian():
-    mixture = one_column("log", SEEN)
-    values = np.array([0.7, np.nan, 9.0])
-    wanted = lognormal(values) * SEEN @ mixture.weights
-    wanted[1] = (1 - SEEN) @ mixture.weights
-    np.testing.assert_allclose(np.exp(mixture.log_prob({"y": values})), wanted, rtol=1e-9)
-    unexpected = one_column("log").log_prob({"y": values})  # marginalized: nothing is left
-    assert abs(unexpected[1]) < 1e-14
-
-
 @pytest.mark.parametrize("gap", [(), (0,), (1,), (2,), (0, 2), (3,)])
 def test_joined_columns_with_some_transformed(gap):
     mixture = joined_columns()
