@@ -42,7 +42,7 @@ $(VENV)/.docs: $(NEEDS)
 	$(call install,$(VENV),constraints.txt,-e ".[docs]")
 	@touch $@ $(VENV)/.base
 
-demo: $(VENV)/.base          ## files, summaries, their sum, groups, picture, report: a minute
+demo: $(VENV)/.base          ## files, summaries, their sum, fits of it and of the rows, report: a minute
 	@$(BIN)/python examples/demo.py
 
 lint: $(VENV)/.test          ## style and types
@@ -73,7 +73,7 @@ gates: $(VENV)/.test         ## this checkout beside commit 7c52438 (or BEFORE=f
 
 docs: $(VENV)/.docs          ## the documentation with its gallery, offline; warnings are errors
 	@echo "Building the pages, and running the scripts of the gallery (some minutes)"
-	@rm -rf docs/_build/html
+	@rm -rf docs/_build/html docs/gallery
 	@OPENBLAS_NUM_THREADS=1 $(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
@@ -137,7 +137,7 @@ $(RAY)/.test: $(NEEDS)
 
 test-ray: $(RAY)/.test           ## the page of Ray, with a local Ray
 	@echo "Running the page of Ray on two local cores"
-	@$(RAY)/bin/python -m pytest -W ignore::DeprecationWarning "tests/docs/test_pages.py::test_page[how-to/ray.md]" -rs
+	@$(RAY)/bin/python -m pytest -W ignore::DeprecationWarning "tests/docs/test_pages.py::test_page[how-to/spark.md]" -rs
 
 clean:                       ## remove all environments and everything that was built
 	rm -rf $(VENV) .venv-* docs/_build docs/_generated docs/gallery demo-output build dist \

@@ -14,7 +14,7 @@ from pathlib import Path
 SOURCE = Path(__file__).parents[1] / "src" / "momentmix"
 GALLERY = (
     "customers", "certificate", "correlated_measurements", "survey", "missing_values",
-    "sharded_fit", "groups_and_drift", "real_data", "paper_tables",
+    "groups_and_drift", "paper_tables",
 )  # fmt: skip
 ORDER = ("index_sets", "capacity", "rows", "summary", "mixture", "fitting", "paper")
 
@@ -70,12 +70,13 @@ def commands():
     lines = []
     parent = click.Context(cli, info_name="momentmix", terminal_width=88, **cli.context_settings)
     for name in cli.list_commands(parent):
-        context = click.Context(cli.commands[name], parent, name, terminal_width=88)
+        command = cli.get_command(parent, name)
+        context = click.Context(command, parent, name, terminal_width=88)
         lines += [
             f"## momentmix {name}",
             "",
             "```text",
-            cli.commands[name].get_help(context),
+            command.get_help(context),
             "```",
             "",
         ]
@@ -89,7 +90,7 @@ def write(folder):
     for name, text in documented_modules():
         title = text.splitlines()[0].replace("``", "`")
         table = [with_indices(line.replace("``", "`")) for line in table_of(text)]
-        notation += [f"## `{name}`", "", title, "", *table, ""]
+        notation += [f"### `{name}`", "", title, "", *table, ""]
         sentence = difference_of(text)
         if sentence and not sentence.lower().startswith("nothing"):
             differences += [f"`{name}`", f": {with_indices(sentence)}", ""]

@@ -1,8 +1,8 @@
 """From the files of four offices to summaries, their sum, groups, a picture and a report.
 
 Four offices of a bike-sharing service list their customers: numbers, counts, categories, an id, and
-gaps in the age. Each file is read once. After that only its summary, a small file, is needed: the
-groups are found from the sum of the summaries, without the rows.
+missing ages. Each file is summarized in one pass, and the sum of the summaries is fitted without
+the rows. A fit of the rows follows, which can say whether other rows would give these groups.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ NEXT = {
 }
 
 
-def true_law() -> mm.Mixture:
-    """The law that customers are drawn from: four groups, in the order of `GROUPS`."""
+def true_mixture() -> mm.Mixture:
+    """The mixture that customers are drawn from: four groups, in the order of `GROUPS`."""
     deviations = np.array([[0.9, 3.5], [0.5, 2.5], [1.6, 8.0], [1.1, 7.0]])  # of km and minutes
     covariances = deviations[:, :, None] * deviations[:, None, :]
     covariances[:, [0, 1], [1, 0]] *= np.array([0.8, 0.7, 0.6, 0.4])[:, None]  # correlations
@@ -83,7 +83,7 @@ def true_law() -> mm.Mixture:
 
 def make_shards() -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Draw the customers, write a file an office and the schema; returns table and groups."""
-    table, groups = true_law().sample(N_CUSTOMERS, random_state=4)
+    table, groups = true_mixture().sample(N_CUSTOMERS, random_state=4)
     digits = {"age": 1, "km": 2, "minutes": 1, "spent": 2}
     columns: dict[str, np.ndarray] = {
         "customer": np.array([f"C{i:06d}" for i in range(N_CUSTOMERS)]),
@@ -144,20 +144,32 @@ def summarize_shards() -> mm.MomentSummary:
     return merged
 
 
-def fit_groups(summary: mm.MomentSummary) -> mm.FitResult:
+def fit_summary(summary: mm.MomentSummary) -> mm.FitResult:
     """Find four groups from the summary alone, and say whether to believe them."""
     result = mm.fit(summary, len(GROUPS), blocks=BLOCKS, random_state=0)
-    result.save(FOLDER / "model.json", command="make demo", seed=0)
     certificate = result.certificate
     tell(f"Does the model fit the data? {certificate.verdict} (p-value {certificate.p_value:.2f})")
+    return result
+
+
+def fit_rows(start: mm.Mixture) -> mm.FitResult:
+    """Fit the rows of all files from there, and save the model."""
+    schema = mm.Schema.load(FOLDER / "schema.json")
+    result = mm.fit(
+        CUSTOMERS, len(GROUPS), families=schema, blocks=BLOCKS, start=start, random_state=0
+    )
+    result.save(FOLDER / "model.json", command="make demo", seed=0)
+    tell(f"Verdict: {result.certificate.verdict}")
+    for answer in result.certificate.answers:
+        tell(f"{answer.question} {answer}")
     for line in str(result.profile()).splitlines():
         tell(textwrap.fill(line, 92, subsequent_indent="      "))
     return result
 
 
-def compare(result: mm.FitResult, columns: dict[str, np.ndarray], groups: np.ndarray) -> None:
-    """Compare what was found with the groups that the customers were drawn from."""
-    truth, found = true_law(), result.mixture  # both in the order of the weights
+def show_groups(result: mm.FitResult, columns: dict[str, np.ndarray], groups: np.ndarray) -> None:
+    """Print the groups beside those that the customers were drawn from."""
+    truth, found = true_mixture(), result.mixture  # both in the order of the weights
     tell(f"{'':16}{'share':>17}{'age':>17}{'rides':>17}{'km':>17}")
     for k, group in enumerate(GROUPS):
         cells = [f"{found.weights[k]:.3f} (true {truth.weights[k]:g})"]
@@ -242,9 +254,11 @@ def main() -> None:
     with step(2, "Summarize each file in one pass, as sums of products; add the summaries"):
         summary = summarize_shards()
     with step(3, "Find four groups from the sum alone, without the rows"):
-        result = fit_groups(summary)
-    with step(4, "Compare them with the groups that the customers were drawn from"):
-        compare(result, columns, groups)
+        moments = fit_summary(summary)
+        show_groups(moments, columns, groups)
+    with step(4, "Fit the rows, from there on"):
+        result = fit_rows(moments.mixture)
+        show_groups(result, columns, groups)
     with step(5, "Draw a picture and write the report"):
         draw(result, columns)
     show_end()

@@ -20,7 +20,7 @@ def chance(odds):
 
 REASONS = {
     "by chance (MCAR)\n'drop', 'mar', 'model'": np.full(n, 0.45),
-    "by what is seen (MAR)\n'mar'": chance((age - 48.0) / 3.5),
+    "by observed cells (MAR)\n'mar'": chance((age - 48.0) / 3.5),
     "by the group\n'model'": np.where(group == 1, 0.75, 0.1),
     "by the value itself (MNAR)\nnone": chance(4.0 * (income - 3.5)),
 }
@@ -34,6 +34,6 @@ for axis, (title, probability) in zip(axes, REASONS.items(), strict=True):
             age[own & gone], income[own & gone], "o", mec=color, mfc="none", ms=3.5, alpha=0.5
         )
     axis.set_title(title, fontsize=9)
-    axis.set_xlabel("age, always seen")
-axes[0].set_ylabel("income, seen (filled) or not")
+    axis.set_xlabel("age, always observed")
+axes[0].set_ylabel("income, observed (filled) or not")
 figure.savefig(Path(__file__).with_name("missing.png"), dpi=110)

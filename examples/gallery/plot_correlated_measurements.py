@@ -3,7 +3,7 @@ Measurements that are correlated
 ================================
 
 Measurements of one body are correlated within each species: a long animal is wide and heavy as
-well. A diagonal mixture has to spend components on that. ``blocks="auto"`` finds the columns to
+well. A diagonal mixture spends components on that. ``blocks="auto"`` finds the columns to
 join, from the rows, and leaves the others independent.
 """
 
@@ -42,8 +42,8 @@ frame = pd.DataFrame(rows, columns=NAMES)
 train, test = frame[::2], frame[1::2]
 
 # %%
-# A diagonal fit of three components, one with blocks that are found by themselves, and
-# scikit-learn's full covariances.
+# A diagonal fit of three components, one that finds blocks of columns, and scikit-learn's full
+# covariances.
 
 
 def timed(name, fit):
@@ -59,8 +59,8 @@ em = GaussianMixture(3, n_init=3, init_params="k-means++", random_state=0)
 full = timed("scikit-learn, full, k-means++ ×3", lambda: em.fit(train))
 
 # %%
-# The certificate of the diagonal fit does not pass and names correlated columns. The other one
-# tells what was joined: 62 parameters, where full covariances have 134.
+# The certificate of the diagonal fit names the correlated columns. The other fit notes what it
+# joined. Full covariances would have 134 parameters.
 
 for finding in diagonal.certificate.findings:
     if finding.kind == "correlated-columns":
@@ -70,8 +70,8 @@ print(joined.certificate)
 print(joined.mixture.parameters.n_free, "parameters")
 
 # %%
-# The log-density of the other shells, above that of the true parameters, and the share of shells
-# that are put into the right species.
+# The log-density of the held-out shells, less that of the true parameters, and the share of shells
+# in the right species.
 
 models = {
     "momentmix, diagonal": diagonal.mixture,
@@ -90,19 +90,19 @@ for name, mixture in models.items():
 # %%
 # Ellipses at two standard deviations: those of the blocks follow the points.
 
-figure, axes = plt.subplots(2, 2, figsize=(9, 7.5), layout="constrained")
+figure, axes = plt.subplots(1, 2, figsize=(6.4, 3.6), sharey=True, layout="constrained")
 angle = np.linspace(0, 2 * np.pi, 100)
 circle = 2 * np.stack([np.cos(angle), np.sin(angle)])
-for line, pair in zip(axes, ((0, 1), (3, 4)), strict=True):
-    for ax, name in zip(line, list(models)[:2], strict=True):
-        mixture, shown = truth.align(models[name]), test[::4]
-        colors = [f"C{k}" for k in mixture.predict(shown)]
-        ax.scatter(*shown.to_numpy()[:, pair].T, s=3, color=colors, alpha=0.4)
-        part = mixture.select(pair)
-        for k in range(3):
-            ellipse = part.means[k][:, None] + np.linalg.cholesky(part.covariances[k]) @ circle
-            ax.plot(*ellipse, color=f"C{k}", linewidth=2.5)
-        ax.set(title=name, xlabel=NAMES[pair[0]], ylabel=NAMES[pair[1]])
+for ax, name in zip(axes, list(models)[:2], strict=True):
+    mixture, some = truth.align(models[name]), test[::4]
+    colors = [f"C{k}" for k in mixture.predict(some)]
+    ax.scatter(some["length"], some["width"], s=3, color=colors, alpha=0.4)
+    part = mixture.select(["length", "width"])
+    for k in range(3):
+        ellipse = part.means[k][:, None] + np.linalg.cholesky(part.covariances[k]) @ circle
+        ax.plot(*ellipse, color=f"C{k}", linewidth=2.5)
+    ax.set(title=name, xlabel="length")
+axes[0].set(ylabel="width")
 plt.show()
 
 # %%

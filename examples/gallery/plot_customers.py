@@ -2,8 +2,8 @@
 Groups in a table of customers
 ==============================
 
-A bike-sharing service has a table of its customers: numbers, counts, categories, and gaps in the
-age. Which kinds of customers are there, how large are they, and what makes them different?
+A bike-sharing service has a table of its customers: numbers, counts, categories, and missing ages.
+Which kinds of customers are there, how large are they, and what makes them different?
 """
 
 # sphinx_gallery_thumbnail_number = 1
@@ -14,10 +14,10 @@ import momentmix as mm
 from momentmix import displays
 
 # %%
-# The table, drawn from a known law, so that the answer can be checked. The kind of a customer is
-# not in it.
+# The table is drawn from a known mixture, so that the answer can be checked. The kind of a customer
+# is not in it.
 
-law = mm.Mixture.from_blocks([0.45, 0.3, 0.25], [
+truth = mm.Mixture.from_blocks([0.45, 0.3, 0.25], [
     mm.GaussianBlock([41.0, 23.0, 53.0], [50.0, 6.0, 70.0], "age", seen=[0.9, 0.95, 0.7]),
     mm.PoissonBlock([18.0, 10.0, 4.0], names="rides"),
     mm.GaussianBlock([4.2, 2.6, 7.5], [0.8, 0.3, 2.5], "km"),
@@ -26,22 +26,23 @@ law = mm.Mixture.from_blocks([0.45, 0.3, 0.25], [
     mm.CategoricalBlock([[0.1, 0.3, 0.6], [0.2, 0.7, 0.1], [0.6, 0.2, 0.2]],
                         ("day", "month", "year"), names="plan"),
 ])  # fmt: skip
-table, kind = law.sample(20_000, random_state=0)
+table, kind = truth.sample(20_000, random_state=0)
 customers = pd.DataFrame(table)
 print(customers.head().round(1))
 
 # %%
-# One call. ``"auto"`` chooses the number of groups, ``missing="model"`` takes rows with gaps as
-# they are, and ``families`` names what cannot be seen from the cells.
+# One call. The fit chooses the number of groups, ``missing="model"`` takes incomplete rows as they
+# are, and ``families`` names what the cells do not tell.
 
 families = {"rides": "poisson", "spent": "log"}
-result = mm.fit(customers, "auto", missing="model", families=families, random_state=0)
+result = mm.fit(customers, missing="model", families=families, random_state=0)
 print(result.profile())
 
 # %%
-# Each column with what was fitted. Gray bars are the rows; each color is one group.
+# Columns with what was fitted. Gray bars are the rows; each color is one group.
 
-display = displays.ColumnsDisplay.from_estimator(result, customers)
+columns = ["age", "rides", "km", "plan"]
+display = displays.ColumnsDisplay.from_estimator(result, customers, columns=columns)
 
 # %%
 # Does the model fit the data? The certificate says yes.
@@ -49,14 +50,13 @@ display = displays.ColumnsDisplay.from_estimator(result, customers)
 print(result.certificate)
 
 # %%
-# As the law is known here: the share of customers that are put into the right group, by the fit
-# and by the law itself.
+# The share of customers in the right group, by the fit and by the true mixture.
 
-for name, mixture in (("fit", law.align(result.mixture)), ("law", law)):
+for name, mixture in (("fit", truth.align(result.mixture)), ("truth", truth)):
     print(f"{name}: {(mixture.predict(customers) == kind).mean():.1%} in the right group")
 
 # %%
-# The numbers in pairs; rings are at one and two standard deviations.
+# Two of the numbers; rings are at one and two standard deviations.
 
-pairs = displays.PairsDisplay.from_estimator(result, customers, features=["age", "rides", "km"])
+pairs = displays.PairsDisplay.from_estimator(result, customers, features=["age", "km"])
 plt.show()

@@ -25,8 +25,8 @@ VARIANCES = [[36, 1, 4, 4, 1], [100, 2, 1, 6, 1], [50, 1, 9, 16, 1]]
 def orders(week):
     """The rows of one week: the second segment grows from 15 to 30 %."""
     grown = 0.15 + 0.15 * week / (WEEKS - 1)
-    law = mm.Mixture.diagonal([0.8 - grown, grown, 0.2], MEANS, VARIANCES)
-    rows, _ = law.sample(ROWS, random_state=week)
+    truth = mm.Mixture.diagonal([0.8 - grown, grown, 0.2], MEANS, VARIANCES)
+    rows, _ = truth.sample(ROWS, random_state=week)
     if week == SURPRISE - 1:  # weeks count from 1, places from 0
         rng = np.random.default_rng(week)
         rows[: ROWS // 10] = rng.normal([90, 1, 20, 12, 0], [8, 0.5, 3, 2, 0.5], (ROWS // 10, 5))
@@ -35,7 +35,7 @@ def orders(week):
 
 
 # %%
-# One pass. The key is not a feature; the cube could be saved as one Parquet file.
+# One pass. The key is not a feature. The cube could be saved as one Parquet file.
 
 year = pd.concat([orders(week) for week in range(WEEKS)], ignore_index=True)
 cube = mm.summarize_by(year, by="week(day)")
@@ -51,8 +51,8 @@ print("verdict:", result.certificate.verdict)
 
 # %%
 # The shares of its components in each week, with 95 % intervals. A cross marks weeks that no shares
-# of these components explain. A tenth of the orders of that week was of a new kind. In the picture
-# the component that is nearest to them takes a part: see its jump.
+# of these components explain: a tenth of the orders of that week was of a new kind. The component
+# that is nearest to them jumps.
 
 tracking = mm.track(result, cube)
 print(tracking.verdict())
@@ -62,8 +62,8 @@ plt.show()
 # sphinx_gallery_thumbnail_number = 1
 
 # %%
-# Are the first and the last quarter of one distribution? No: and these are the changes of at least
-# a tenth of a standard deviation.
+# The first and the last quarter differ. These are the changes of at least a tenth of a standard
+# deviation.
 
 first = cube.where(week=slice("2025-01-06", "2025-03-31")).total()
 last = cube.where(week=slice("2025-10-06", "2025-12-29")).total()

@@ -4,7 +4,7 @@ A quarter of the cells is missing
 
 With twelve columns and a quarter of the cells missing, two or three of a hundred rows are complete.
 Dropping the others wastes nearly all of the data, and imputing cells invents data.
-``missing="model"`` fits all rows as they are. The moments of what was seen are enough: the fit
+``missing="model"`` fits all rows as they are. The moments of the observed cells are enough: the fit
 below needs a summary only.
 """
 
@@ -19,8 +19,8 @@ import momentmix as mm
 plt.style.use("seaborn-v0_8-colorblind")
 
 # %%
-# Three components. In each of them every column has a probability of being seen, between one half
-# and one.
+# Three components. In each of them every column has a probability of being observed, between one
+# half and one.
 
 rng = np.random.default_rng(11)
 means = 1.5 * rng.standard_normal((3, 12))
@@ -75,23 +75,23 @@ axes[-1].set(xlabel="column")
 axes[-1].set_xticks(range(12))
 
 # %%
-# What was estimated of the gaps, against the truth, with its intervals.
+# The estimated probabilities of observed cells, against the truth, with intervals.
 
 model = results["model"]
 order = [int(np.argmin(((model.mixture.means - m) ** 2).sum(axis=1))) for m in means]
 low, high = (end[order] for end in model.intervals().seen)
 found = np.stack([block.seen for block in model.mixture.blocks], axis=1)[order]
-figure, ax = plt.subplots(figsize=(4.6, 4.2), layout="constrained")
+figure, ax = plt.subplots(figsize=(6, 4.2), layout="constrained")
 ax.axline((0.5, 0.5), slope=1, color="0.3", linewidth=1)
 for k in range(3):
     ends = np.stack([found[k] - low[k], high[k] - found[k]])
     ax.errorbar(seen[k], found[k], ends, fmt="o", ms=4, color=f"C{k}", label=f"component {k}")
-ax.set(xlabel="true probability of being seen", ylabel="estimated from moments")
+ax.set(xlabel="true probability of being observed", ylabel="estimated from moments")
 ax.legend()
 plt.show()
 
 # %%
-# Rows with gaps are put into components as they are.
+# Incomplete rows are put into components as they are.
 
 match = np.argsort(order)
 for name, labels_found in (

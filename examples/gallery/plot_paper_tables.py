@@ -37,7 +37,7 @@ def tensor_of(factors, order):
     return mm.IncompleteSymmetricTensor.from_factors(factors, order)
 
 
-figure, ax = plt.subplots(figsize=(8, 4), layout="constrained")
+figure, ax = plt.subplots(figsize=(6.4, 4), layout="constrained")
 names = []
 for i, ((d, m), theirs) in enumerate(printed.items()):
     r = mm.largest_rank(d, m)
@@ -86,8 +86,8 @@ ax.legend()
 
 # %%
 # **Mixtures from rows** (Section 6.3): the share of rows in the right component. The paper states
-# neither the number of rows nor the law of the means; here 10,000 rows and means of size 50, one
-# mixture each. ``momentmix reproduce gaussian`` has means of size 1, and up to 1e7 rows.
+# neither the number of rows nor the distribution of the means. Here are one mixture each, of means
+# of size 50, and 10,000 rows. ``momentmix reproduce gaussian`` has means of size 1, and more rows.
 
 printed = {3: (0.9567, 0.9839), 4: (0.9451, 0.9760), 5: (0.9382, 0.9639)}  # EM, algorithm
 ours = []

@@ -3,11 +3,11 @@ Kinds of people in a survey
 ===========================
 
 Answers to a survey are yes or no, or one of a few levels. Are there kinds of people who answer
-alike? This is latent class analysis. The usual programs, StepMix and poLCA, run EM from many random
-starts, and each start takes a hundred passes over the answers and more. Moments need one.
+alike? This is latent class analysis. EM from a random start takes a hundred passes over the answers
+and more. A summary takes one, and is fitted without the answers.
 """
 
-# sphinx_gallery_thumbnail_number = 2
+# sphinx_gallery_thumbnail_number = 1
 import time
 
 import matplotlib.pyplot as plt
@@ -44,7 +44,7 @@ accuracy = (truth.predict(answers) == labels).mean()
 print(f"the true parameters put {accuracy:.0%} of the people into the right class")
 
 # %%
-# One fit with the rows, and one of a summary of them, which needs no rows any more.
+# One fit of the rows, and one of their summary.
 
 
 def timed(name, call):
@@ -85,11 +85,10 @@ runs = timed("EM, three random starts", lambda: [em(seed) for seed in range(3)])
 best = max(run[-1] for run in runs)
 
 # %%
-# What is missing to the best likelihood after each step of EM, which is a pass over the rows. The
-# moments take one pass; what their fit lacks is far less than what the rows cannot tell: the true
-# parameters lack more.
+# The distance from the best likelihood after each step of EM, which is a pass over the rows. The
+# summary takes one pass. Its fit is closer to the best than the true parameters are.
 
-figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
+figure, ax = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
 for run in runs:
     ax.plot(range(1, len(run) + 1), np.maximum(best - run, 1e-9), color="C2", alpha=0.6)
 ax.plot([], [], color="C2", label="EM, three random starts")
@@ -107,7 +106,7 @@ ax.set(ylim=(3e-6, 0.3))
 figure.legend(loc="outside lower center", ncols=2, fontsize=9)
 
 # %%
-# The classes, as probabilities of each answer: the truth, and the fit that has seen no row.
+# The classes, as probabilities of each answer: the truth, and the fit of the summary.
 
 
 def probabilities(mixture):
@@ -139,7 +138,7 @@ plt.show()
 # %%
 # How many classes? ``"auto"`` takes the largest number that other rows would give again.
 
-by_rows = mm.fit(answers, "auto", families=families, random_state=0)
+by_rows = mm.fit(answers, families=families, random_state=0)
 for trial in by_rows.tried[:4]:
     least, chosen = trial.least_reproducibility, ", chosen" * trial.chosen
     print(f"number of classes {trial.n_components}: least reproducibility {least:.2f}{chosen}")

@@ -3,11 +3,12 @@
 Run are ``>>>`` lines in blocks marked python, and lines after ``$`` in blocks marked console;
 ``...`` stands for anything. A block marked bash that starts with ``#!`` is written to the file that
 its second line names, ``# job.sh: what it does``. In README.md all commands are run but those that
-set up an environment. The pages of Spark and Ray begin with ``<!-- needs: package -->`` and are
-skipped where that package is missing.
+set up an environment. A block after ``<!-- needs: package -->`` is left out where that package is
+missing, as those of Spark and Ray.
 """
 
 import doctest
+import importlib
 import io
 import os
 import re
@@ -42,7 +43,7 @@ def runnable(path):
 
 
 PAGES = [path for path in sorted((ROOT / "docs").rglob("*.md")) if runnable(path)]
-assert {"tutorial.md", "shards.md", "forgetting.md"} <= {path.name for path in PAGES}
+assert {"tutorial.md", "shards.md", "groups.md"} <= {path.name for path in PAGES}
 
 
 def run_python(body, name, values):
@@ -92,21 +93,33 @@ def run_console(body):
             assert checker.check_output(wanted, found, FLAGS), message
 
 
+def is_installed(package):
+    try:
+        importlib.import_module(package)
+    except ImportError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.relative_to(ROOT / "docs").as_posix())
 def test_page(path, tmp_path, monkeypatch):
     text = path.read_text(encoding="utf-8")
-    if needs := re.match(r"<!-- needs: (.*?) -->", text):
-        pytest.importorskip(needs[1])
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "Agg")
-    values = {}
-    for kind, body in BLOCK.findall(text):
-        if kind == "python" and ">>>" in body:
+    values, missing = {}, []
+    for block in BLOCK.finditer(text):
+        kind, body = block.groups()
+        needs = re.search(r"<!-- needs: (.*?) -->\n$", text[: block.start()])
+        if needs and not is_installed(needs[1]):
+            missing.append(needs[1])
+        elif kind == "python" and ">>>" in body:
             run_python(body, path.name, values)
         elif kind == "console":
             run_console(body)
         elif kind == "bash" and body.startswith("#!"):
             Path(SCRIPT.match(body)[1]).write_text(body, encoding="utf-8")
+    if missing and not values:
+        pytest.skip(f"not installed: {', '.join(missing)}")
 
 
 def test_readme(tmp_path, monkeypatch):
@@ -114,7 +127,6 @@ def test_readme(tmp_path, monkeypatch):
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT / "src"))
-    Path("examples").symlink_to(ROOT / "examples")
     values, printed = {}, ""
     for kind, body in BLOCK.findall(text):
         if kind == "python":
@@ -131,8 +143,11 @@ def test_readme(tmp_path, monkeypatch):
     assert values["result"].certificate.passed
     birds = pd.read_csv("groups.csv").dropna(subset="label")
     assert pd.crosstab(birds["species"], birds["label"]).max(axis=1).sum() == 337
-    for name in ("report.html", "penguins.html", "shares.png"):
-        assert Path(name).stat().st_size > 10_000
+    assert Path("report.html").stat().st_size > 10_000
+    assert Path("penguins.mms").exists()
+    pages = re.findall(r"`((?:docs/)?[\w-]+\.(?:md|cff))`", text)
+    assert len(pages) >= 4
+    assert all((ROOT / page).exists() for page in pages)
 
 
 def test_the_demo_finds_its_groups_and_ends_with_files_and_commands(tmp_path, monkeypatch, capsys):
@@ -141,13 +156,14 @@ def test_the_demo_finds_its_groups_and_ends_with_files_and_commands(tmp_path, mo
     demo["main"]()  # ends with a code where the certificate does not pass
     output = capsys.readouterr().out
     assert "Does the model fit the data? passed" in output
+    assert "Would other rows give these groups? Yes" in output
     assert "added in another order it has the same bytes" in output
     shares = re.findall(
         r"^ +(?:commuters|students|leisure riders|visitors) +(0\.\d+)", output, re.M
     )
-    assert [round(float(share), 2) for share in shares] == [0.4, 0.3, 0.2, 0.1]
-    found, best = map(float, re.findall(r"(\d\d\.\d\d)%", output))
-    assert best - 0.1 < found < best + 0.1
+    assert [round(float(share), 2) for share in shares] == 2 * [0.4, 0.3, 0.2, 0.1]
+    of_summary, best, of_rows, _ = map(float, re.findall(r"(\d\d\.\d\d)%", output))
+    assert max(abs(of_summary - best), abs(of_rows - best)) < 0.1
     sizes = {path.name: path.stat().st_size for path in Path("demo-output").iterdir()}
     assert min(sizes["picture.png"], sizes["report.html"]) > 10_000
     for line in demo["NEXT"]:
@@ -167,14 +183,12 @@ def test_every_finding_and_error_is_explained():
         assert f"`{name}`" in page, name
 
 
-def test_every_public_name_is_on_a_page_of_the_interface():
-    listed = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    pages = "".join(p.read_text(encoding="utf-8") for p in (ROOT / "docs" / "api").glob("*.md"))
+def test_every_public_name_is_on_the_page_of_the_interface():
+    page = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
     names = set(momentmix.__all__) - {"__version__"}
     names |= {f"displays.{name}" for name in displays.__all__ if name.endswith("Display")}
     for name in names:
-        assert re.search(rf"~momentmix\.(errors\.)?{re.escape(name)}$", listed, re.M), name
-        assert re.search(rf":: momentmix\.(errors\.)?{re.escape(name)}$", pages, re.M), name
+        assert re.search(rf":: momentmix\.(errors\.)?{re.escape(name)}$", page, re.M), name
 
 
 def test_examples_import_public_names_only():
@@ -207,9 +221,9 @@ PACKAGE = ROOT / "src" / "momentmix"
 BASES = (ROOT, PACKAGE, PACKAGE / "summary", PACKAGE / "fitting")
 
 
-@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md", "docs/method.md"])
+@pytest.mark.parametrize("page", ["CONTRIBUTING.md", "docs/architecture.md"])
 def test_paths_on_pages_exist(page):
     paths = PATH.findall((ROOT / page).read_text(encoding="utf-8"))
-    assert len(paths) > 5
+    assert len(paths) > 3
     for path in paths:
         assert any((base / path).exists() for base in BASES), path

@@ -1,6 +1,6 @@
 """The record of a fit in a saved model: the certificate, the intervals, and how it was made.
 
-The record is the optional key ``fit`` of a model file (docs/model-file.md). It holds neither times
+The record is the optional key ``fit`` of a model file (docs/file-format.md). It holds neither times
 nor the name of the machine, so that the same fit gives the same bytes.
 """
 

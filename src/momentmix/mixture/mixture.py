@@ -500,7 +500,7 @@ class Mixture:
         save_model(path, self)
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON, as docs/model-file.md describes them."""
+        """Plain values, for JSON, as docs/file-format.md describes them."""
         return model_contents(self)
 
     @classmethod

@@ -1,6 +1,6 @@
 """The file of a model: readable JSON, checked in full before any of it is used.
 
-``docs/model-file.md`` describes it: weights, a schema and blocks by family. The checksum is over
+``docs/file-format.md`` describes it: weights, a schema and blocks by family. The checksum is over
 the numbers, not their text, so that a file may be formatted anew; it may be absent, and must be
 removed after editing by hand.
 """

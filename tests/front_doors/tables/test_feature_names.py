@@ -216,7 +216,7 @@ def test_estimators_keep_the_rule_of_scikit_learn(frame):
 # -- pictures and pages -----------------------------------------------------------------------
 
 
-def test_pictures_match_frames_and_summaries_by_name(frame, rows, fitted):
+def test_pictures_match_frames_by_name(frame, rows, fitted):
     from momentmix import displays
 
     kept = displays.PairsDisplay.from_estimator(fitted, rows, features=["age", "0"])
@@ -224,16 +224,6 @@ def test_pictures_match_frames_and_summaries_by_name(frame, rows, fitted):
     assert kept.names == ["age", "0"]
     np.testing.assert_array_equal(kept.rows, turned.rows)
     assert displays.MeansDisplay.from_estimator(fitted).names[:3] == ["dose", "age", "rate\\n"]
-    straight = displays.ColumnsDisplay.from_estimator(fitted, mm.summarize(frame, 3))
-    back = mm.summarize(frame[list(BACK)], 3)
-    crossed = displays.ColumnsDisplay.from_estimator(fitted, back)
-    for j, law in straight.marginals.items():
-        assert crossed.marginals[j].center == pytest.approx(law.center, abs=1e-9)
-        assert crossed.marginals[j].spread == pytest.approx(law.spread, abs=1e-9)
-    with pytest.raises(InputError, match="'age' is missing and 'old' is not among them"):
-        displays.ColumnsDisplay.from_estimator(
-            fitted, mm.summarize(frame.rename(columns={"age": "old"}), 3)
-        )
 
 
 # -- Dask -------------------------------------------------------------------------------------

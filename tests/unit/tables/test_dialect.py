@@ -7,7 +7,6 @@ import pytest
 
 from momentmix import open_rows
 from momentmix.errors import InputError
-from momentmix.tables.formats.csv_text import Dialect
 
 
 def read(text, **options):
@@ -73,17 +72,5 @@ def test_messages_offer_what_helps(cell, given, decimal, mark):
     assert (marks in str(caught.value)) == (mark is not None)
 
 
-def test_no_circle_between_decimal_and_delimiter():
-    with pytest.raises(InputError, match="not a number") as caught:
-        read('a,b\n"17,405",2\n')
-    message = str(caught.value)
-    assert "If it has ',' between thousands: write it without." in message
-    assert 'pass decimal="," (--decimal ,), and have the fields separated by another' in message
-    assert message.count("pass ") == 1
 
 
-def test_a_word_has_no_such_cure():
-    assert Dialect().cures("Ulm") == []
-    assert Dialect().cures("1,2,3") == []
-    with pytest.raises(InputError, match=r"'Ulm' is not a number\. Repair the line"):
-        read("a\nUlm\n1\n")

@@ -6,14 +6,13 @@ from decimal import Decimal
 import numpy as np
 import pandas as pd
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
-from momentmix.families.column import Column, short_mean
+from momentmix.families.column import short_mean
 from momentmix.tables.learning import learn, open_data, rows_to_predict, schema_from
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
@@ -36,25 +35,6 @@ EXPECTED = np.array(
     ]
 )
 ROWS = [list(row) for row in zip(*COLUMNS.values(), strict=True)]
-CATEGORY = pd.CategoricalDtype(["basic", "gold", "silver"])
-TABLES = {
-    "dict": COLUMNS,
-    "dict of arrays": {k: np.array(v, dtype=object) for k, v in COLUMNS.items()},
-    "pandas": pd.DataFrame(COLUMNS),
-    "pandas objects": pd.DataFrame(COLUMNS, dtype=object),
-    "pandas nullable": pd.DataFrame(COLUMNS).convert_dtypes(),
-    "pandas category": pd.DataFrame(COLUMNS).astype({"plan": CATEGORY}),
-    "polars": pl.DataFrame(COLUMNS),
-    "polars enum": pl.DataFrame(COLUMNS).with_columns(
-        pl.col("plan").cast(pl.Enum(["basic", "gold", "silver"]))
-    ),
-    "polars category": pl.DataFrame(COLUMNS).with_columns(pl.col("plan").cast(pl.Categorical)),
-    "arrow": pa.table(COLUMNS),
-    "arrow chunks": pa.concat_tables([pa.table(COLUMNS)[:1], pa.table(COLUMNS)[1:]]),
-    "arrow dictionary": pa.table(
-        {**COLUMNS, "plan": pa.array(COLUMNS["plan"]).dictionary_encode()}
-    ),
-}
 
 
 def encoded(data, families=None, missing="error"):
@@ -63,19 +43,6 @@ def encoded(data, families=None, missing="error"):
     return rows.learned, *rows.read_within(np.inf)
 
 
-@pytest.mark.parametrize("kind", TABLES)
-def test_named_tables(kind):
-    schema, features, kept = encoded(TABLES[kind], FAMILIES, "model")
-    assert schema.columns == (
-        Column("age", has_missing=True, center=34.0),
-        Column("plan", "categorical", ("basic", "gold", "silver"), has_missing=True),
-        Column("smoker", "bernoulli", (False, True), has_missing=True),
-        Column("visits", "poisson", has_missing=True),
-        Column("height"),
-    )
-    assert kept is None
-    assert features.tolist() == EXPECTED.tolist()
-    assert schema.encode(TABLES[kind]).tolist() == EXPECTED.tolist()
 
 
 @pytest.mark.parametrize("rows", [ROWS, np.array(ROWS, dtype=object), tuple(map(tuple, ROWS))])

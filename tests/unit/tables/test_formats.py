@@ -4,7 +4,6 @@ import datetime
 import gzip
 import struct
 import sys
-from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -22,25 +21,6 @@ from momentmix.tables.formats.npy_file import NpyFile
 from momentmix.tables.opening import open_file
 
 
-def test_the_columns_of_every_type(tmp_path):
-    table = pa.table({
-        "x": [1.5, None], "n": [1, 2], "yes": [True, None], "word": ["u", None],
-        "level": pa.array(["lo", "hi"]).dictionary_encode(),
-        "day": [datetime.date(2024, 1, 2)] * 2, "price": [Decimal("1.50")] * 2,
-        "nested": [[1.0], [2.0]], "nothing": pa.nulls(2),
-    })  # fmt: skip
-    pa.parquet.write_table(table, tmp_path / "x.parquet")
-    pa.feather.write_feather(table, tmp_path / "x.feather")
-    expected = ["number", "number", "bool", "text", "text", "date", "number", "other", "number"]
-    for opened in (ParquetFile(tmp_path / "x.parquet"), ArrowFile(tmp_path / "x.feather")):
-        kinds = [opened.kind(i) for i in range(9)]
-        assert [kind.kind for kind in kinds] == expected
-        assert [kind.order for kind in kinds[3:5]] == ["", "declared"]
-        assert kinds[6].type == "decimal128(3, 2)"
-        for i in range(9):
-            assert cells(opened, i) == table.column(i).to_pylist()
-
-
 def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
     arrays = [[1.0, 2.0], ["a", "b"], [5, 6], ["c", "d"], [{"x": 1, "y": 2}] * 2, [7, 8]]
     names = ["x", "t", "x", "t", "n", "n.x"]
@@ -55,27 +35,8 @@ def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
         assert [column.to_pylist() for column in batch] == [arrays[i] for i in (5, 2, 3, 0)]
 
 
-def test_files_of_arrow_without_rows_or_columns(tmp_path):
-    empty = pa.table({"x": pa.array([], pa.float64())})
-    pa.parquet.write_table(empty, tmp_path / "x.parquet")
-    assert list(ParquetFile(tmp_path / "x.parquet").batches([0])) == []
-    pa.feather.write_feather(empty, tmp_path / "x.feather")
-    assert list(ArrowFile(tmp_path / "x.feather").batches([0])) == []
-    pa.parquet.write_table(pa.table({}), tmp_path / "x.parquet")
-    with pytest.raises(InputError, match="has no columns"):
-        ParquetFile(tmp_path / "x.parquet")
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
-def test_damaged_files_of_arrow(tmp_path, rows, kind):
-    table = open_file(write(tmp_path / f"x.{kind}", rows), Dialect())
-    path, opener, whole = table.path, type(table), table.path.read_bytes()
-    path.write_bytes(whole[:-60])
-    with pytest.raises(InputError, match=r"cannot be read; it is truncated, damaged .* Write or"):
-        values(opener(path))
-    path.write_bytes(b"")
-    with pytest.raises(InputError, match="is empty"):
-        opener(path)
 
 
 def test_text_whose_bytes_are_no_utf8_is_refused(tmp_path):
@@ -138,20 +99,6 @@ def test_an_npy_file_that_ends_while_it_is_read(tmp_path, rows):
 # -- JSON lines and workbooks -----------------------------------------------------------------
 
 
-def test_json_lines(tmp_path):
-    path = tmp_path / "x.jsonl"
-    path.write_text(
-        '{"a":1,"w":"007","y":true,"n":[1]}\n\n{"w":"u","a":2.5,"y":null}\n{"a":null,"y":false}\n'
-    )
-    table = open_file(path, Dialect())
-    assert table.column_names == ("a", "w", "y", "n")
-    assert [table.kind(i).kind for i in range(4)] == ["number", "text", "bool", "other"]
-    ((_, (numbers, words, answers)),) = table.batches([0, 1, 2])
-    np.testing.assert_array_equal(numbers, [1, 2.5, np.nan])
-    assert words.to_pylist() == ["007", "u", None]
-    assert answers.to_pylist() == [True, None, False]
-    with pytest.raises(InputError, match=r"x.jsonl: .* 'n' \(object\)"):
-        open_rows(path)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix.errors import FitWarning, InputError
+from momentmix.errors import InputError
 
 N = 120
 
@@ -27,43 +27,10 @@ def written(path, frame, **options):
     return path
 
 
-@pytest.mark.parametrize("kind", ["x.csv", "x.csv.gz"])
-@pytest.mark.parametrize("names", [[0, 1, 2], [1, 2, 3], [2001, 2002, 2003], [-1, 0, 1]])
-@pytest.mark.parametrize("index", [False, True])
-def test_numbers_above_fractions_are_names(tmp_path, rows, kind, names, index):
-    path = written(tmp_path / kind, pd.DataFrame(rows, columns=names), index=index)
-    source = mm.open_rows(path)
-    named = [""] * index + [str(name) for name in names]
-    assert source.n_rows == N
-    assert source.feature_names == tuple(named)
-    (note,) = source.notes
-    assert "is taken for names of columns (" in note
-    assert "header=False (--no-header) reads" in note
-    np.testing.assert_array_equal(source.read_all()[:, index:], rows)
 
 
-def test_names_that_count_stand_above_whole_numbers_too(tmp_path):
-    whole = pd.DataFrame(np.random.default_rng(5).integers(0, 30, (N, 3)))
-    assert mm.open_rows(written(tmp_path / "x.csv", whole, index=False)).n_rows == N
-    whole.columns = [1, 2, 3]
-    source = mm.open_rows(written(tmp_path / "x.csv", whole, index=False))
-    assert source.n_rows == N
-    assert source.feature_names == ("1", "2", "3")
 
 
-@pytest.mark.parametrize(
-    ("text", "n_rows"),
-    [
-        ('"7","9"\n3,4\n5,6\n', 2),
-        ('"7"\n3\n5\n', 2),
-        ('"7","9"\n"3","4"\n"5",\n', 3),  # all are quoted
-        ('"0","1","2"\n"3","4","5"\n', 1),  # these count all the same
-        ('7,"9"\n3,4\n', 2),
-    ],
-)
-def test_quoted_numbers(text, n_rows):
-    source = mm.open_rows(io.BytesIO(text.encode()), missing="model")
-    assert len(source.read_all()) == n_rows
 
 
 @pytest.mark.parametrize(
@@ -112,17 +79,6 @@ def test_header_says_otherwise(tmp_path, rows, kind):
         mm.fit(rows, 1, header=True)
 
 
-def test_labels_are_those_of_the_rows(tmp_path, rows):
-    path = written(tmp_path / "x.csv", pd.DataFrame(rows), index=False)
-    mixture = mm.fit(rows, 2, random_state=0).mixture
-    with pytest.warns(FitWarning, match="first line of .* is taken for names"):
-        labels = mixture.predict(path)
-    np.testing.assert_array_equal(labels, mixture.predict(rows))
-    result = mm.fit(path, 2, random_state=0)
-    assert any("is taken for names" in note for note in result.notes)
-    assert len(result.mixture.predict(path)) == N  # by its own names: nothing to warn of
-    with pytest.warns(FitWarning, match="first line of .* is taken for names"):
-        assert mm.summarize(path).n_rows == N
 
 
 def test_notes_of_several_files(tmp_path, rows):
@@ -133,13 +89,6 @@ def test_notes_of_several_files(tmp_path, rows):
     assert "(so in 1 more files)" in source.notes[0]
 
 
-def test_names_that_stand_in_the_middle_again(tmp_path, rows):
-    path = written(tmp_path / "x.csv", pd.DataFrame(rows[:, :2]), index=False)
-    path.write_text(path.read_text() * 2)
-    with pytest.raises(InputError, match=f"line {N + 2} repeats the header"):
-        mm.open_rows(path).read_all()
-    path.write_text("0,1\n" + "3,4\n5,6\n" * 30 + "0,1\n")
-    assert mm.open_rows(path).n_rows == 62  # a row of whole numbers like others
 
 
 def test_columns_by_names_that_are_numbers(tmp_path, rows):

@@ -110,11 +110,3 @@ def test_files_are_open_only_while_they_are_read(tmp_path, rows, kind):
 # -- in memory or not -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["csv.gz", "csv", "npy"])
-def test_rows_are_read_within_a_number_of_bytes(tmp_path, kind):
-    path = write(tmp_path / f"x.{kind}", np.ones((20_000, 3)))
-    assert kind != "csv.gz" or path.stat().st_size < 2000  # compressed, 480,000 bytes in memory
-    assert open_rows(path).read_within(479_999) is None
-    found, kept = open_rows(path).read_within(480_000)
-    np.testing.assert_array_equal(found, np.ones((20_000, 3)))
-    assert kept is None

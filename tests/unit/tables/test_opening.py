@@ -12,36 +12,11 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from scipy import sparse
-from unit.tables.table_files import FILES, NAMES, table_of, write
+from unit.tables.table_files import table_of, write
 
 from momentmix import open_rows
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, NoInputError
-from momentmix.tables.formats import csv_file
-
-
-@pytest.mark.parametrize("kind", FILES)
-def test_every_format_gives_the_same_bits_again_and_again(tmp_path, rows, kind, monkeypatch):
-    monkeypatch.setattr(csv_file, "BLOCK", 5000)  # several stretches
-    source = open_rows(write(tmp_path / f"x.{kind}", rows)).changed(block_rows=64)
-    for _ in range(2):
-        blocks = list(source.blocks())
-        assert max(map(len, blocks)) <= 64
-        np.testing.assert_array_equal(np.concatenate(blocks), rows)
-    assert source.n_rows == 1000
-    assert source.n_features == 3
-    assert source.feature_names == (None if "npy" in kind else tuple(NAMES))
-    known = None if kind in ("arrow", "csv", "csv.gz", "tsv") else 1000
-    assert source.expected_rows == known
-    np.testing.assert_array_equal(open_rows(source.sources[0], [2, 0]).read_all(), rows[:, [2, 0]])
-
-
-def test_data_frame_with_text_names_the_column():
-    frame = pd.DataFrame({"x": [1.0, 2.0], "city": ["Ulm", "Bonn"]})
-    with pytest.raises(InputError, match="these do not: 'city'"):
-        open_rows(frame).read_all()
-    assert open_rows(frame, exclude=["city"]).read_all().tolist() == [[1.0], [2.0]]
-    assert open_rows(frame, columns=["x"]).read_all().tolist() == [[1.0], [2.0]]
 
 
 @pytest.mark.parametrize(
@@ -111,34 +86,8 @@ def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     assert f"{where}, {column}" in str(caught.value)
 
 
-@pytest.mark.parametrize("missing", ["error", "drop"])
-def test_some_rows_and_sums_of_all_rows(tmp_path, rows, missing):
-    if missing == "drop":
-        rows[5, 0] = np.nan
-    paths = [write(tmp_path / "x.parquet", rows[:400]), write(tmp_path / "x.csv", rows[400:])]
-    source = open_rows(paths, missing=missing).changed(block_rows=64)
-    whole = source.read_all()
-    places = np.array([0, 5, 63, 64, 398, 399, 998])
-    np.testing.assert_array_equal(source.take(places), whole[places])
-    assert source.take(places[:0]).shape == (0, 3)
-    for n_threads in (1, 2):
-        total, n_rows = source.sum_blocks(lambda rows: (rows.sum(axis=0), len(rows)), n_threads)
-        assert n_rows == len(whole)
-        np.testing.assert_allclose(total, whole.sum(axis=0), atol=1e-11)
-    rows[:, 0] = np.nan
-    empty = open_rows(rows, missing="drop")
-    assert empty.take(places[:0]).shape == (0, 3)
-    with pytest.raises(InputError, match="at least one row; the source gave none"):
-        empty.sum_blocks(lambda rows: (len(rows),))
 
 
-@pytest.mark.parametrize("kind", FILES)
-def test_missing_rows_are_dropped_and_counted(tmp_path, rows, kind):
-    rows[3, 1], rows[500, 2] = np.nan, np.inf
-    source = open_rows(write(tmp_path / f"x.{kind}", rows), missing="drop")
-    np.testing.assert_array_equal(source.read_all(), np.delete(rows, [3, 500], axis=0))
-    assert source.n_rows == 998
-    assert source.n_dropped == 2
 
 
 # -- folders and globs ------------------------------------------------------------------------
@@ -153,15 +102,6 @@ def test_folders_and_globs_are_read_in_the_order_of_names(tmp_path, rows):
         np.testing.assert_array_equal(open_rows(source).read_all(), rows)
 
 
-def test_folders_hold_every_format(tmp_path, rows):
-    for i, kind in enumerate(("csv.gz", "jsonl.gz", "ndjson", "tsv")):
-        (tmp_path / f"{i}").mkdir()
-        write(tmp_path / f"{i}" / f"x.{kind}", rows[250 * i : 250 * (i + 1)])
-    (tmp_path / "notes.gz").write_bytes(b"no data")
-    np.testing.assert_array_equal(open_rows(tmp_path).read_all(), rows)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(NoInputError, match=r"without data files .*last four also with .gz"):
-        open_rows(tmp_path / "empty")
 
 
 @pytest.mark.parametrize(
@@ -230,11 +170,6 @@ def test_archives_of_several_streams_are_read_to_the_end(tmp_path):
         open_rows(path).read_all()
 
 
-@pytest.mark.parametrize("columns", [None, [0], [1]])
-def test_a_repeated_header_is_refused_whatever_is_read(tmp_path, columns):
-    (tmp_path / "x.csv").write_text("a,5\n1,2\na,5\n3,4\n")
-    with pytest.raises(InputError, match=r"line 3 repeats the header"):
-        open_rows(tmp_path / "x.csv", columns=columns, missing="drop").read_all()
 
 
 class Bomb:

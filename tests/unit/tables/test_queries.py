@@ -1,8 +1,5 @@
 """Queries, datasets and streams of record batches as sources."""
 
-import gc
-import gzip
-import json
 import sys
 from decimal import Decimal
 
@@ -17,7 +14,6 @@ from unit.tables.table_files import cells, values
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.tables import source as table_source
 from momentmix.tables.formats.arrow_files import is_query, open_query
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
@@ -69,30 +65,8 @@ STREAMS = ["reader", "scanner", "scanner of a stream", "protocol"]
 KINDS = [*QUERIES, *STREAMS, "dataset"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_source_gives_the_rows_of_the_array(tmp_path, temporary, rows, kind, monkeypatch):
-    monkeypatch.setattr(table_source, "BATCH_ROWS", 64)
-    source = open_query(made(tmp_path, table_of(rows), kind))
-    _, (first,) = next(source.batches([1]))
-    np.testing.assert_array_equal(first.to_numpy(), rows[: len(first), 1])
-    for columns in ([0, 1, 2], [0, 1, 2], [2, 0], [1]):
-        np.testing.assert_array_equal(values(source, columns), rows[:, columns])
-    assert source.column_names == tuple(NAMES)
-    assert source.n_rows == (None if kind == "dataset" else 1000)
-    assert len(list(temporary.iterdir())) == (kind != "dataset")
-    del source
-    gc.collect()
-    assert list(temporary.iterdir()) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_missing_cells_text_and_kinds(tmp_path, kind):
-    data = {"x": [1, None, 3], "word": ["u", "v", None], "y": [True, False, None]}
-    source = open_query(made(tmp_path, pa.table(data), kind))
-    assert [source.kind(i).kind for i in range(3)] == ["number", "text", "bool"]
-    assert source.label(1) == "column 'word'"
-    for i, column in enumerate(data.values()):
-        assert cells(source, i) == column
 
 
 def test_rows_in_random_order_stay_in_the_order_of_the_first_pass(rows):
@@ -118,12 +92,6 @@ def test_categories_whose_levels_differ_between_batches():
     assert cells(source, 1) == ["u", "v", "w", "u"]
 
 
-def test_batches_without_rows_are_passed_over():
-    schema = pa.schema([("x", pa.float64()), ("w", pa.string())])
-    batches = [pa.record_batch([[], []], schema=schema), pa.record_batch([[1.5], ["u"]], schema)]
-    source = open_query(pa.RecordBatchReader.from_batches(schema, [*batches, batches[0]]))
-    ((first, (cells_of_x,)),) = source.batches([0])
-    assert (first, cells_of_x.to_pylist()) == (0, [1.5])
 
 
 def test_sources_without_rows_or_columns():
@@ -136,14 +104,6 @@ def test_sources_without_rows_or_columns():
             open_query(data)
 
 
-def test_names_that_columns_share_are_chosen_by_number():
-    table = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
-    assert values(open_query(table.to_reader()), [1]).tolist() == [[2.0]]
-    duckdb = pytest.importorskip("duckdb")
-    left = duckdb.sql("select i, i * 0.5 as x from range(3) t(i)").set_alias("l")
-    right = duckdb.sql("select i as j, i * 2.5 as x from range(3) t(i)").set_alias("r")
-    source = open_query(left.join(right, "i = j").order("i"))
-    assert values(source, [3, 1]).tolist() == [[0, 0], [2.5, 0.5], [5, 1]]
 
 
 def test_a_relation_with_columns_named_like_methods():
@@ -168,12 +128,6 @@ def test_integers_of_128_bits_and_decimals_are_numbers():
 # -- errors -----------------------------------------------------------------------------------
 
 
-def test_a_dataset_that_changes_is_an_error(tmp_path, rows):
-    source = open_query(made(tmp_path, table_of(rows), "dataset"))
-    assert len(values(source)) == 1000
-    (tmp_path / "2.parquet").write_bytes(b"PAR1")
-    with pytest.raises(InputError, match="the dataset cannot be read: "):
-        values(source)
 
 
 def test_errors_of_duckdb_say_what_helps():
@@ -194,15 +148,6 @@ def test_errors_of_duckdb_say_what_helps():
         open_query(failing)
 
 
-def test_errors_of_polars_say_what_helps():
-    frame = pl.LazyFrame({"s": ["1"] * 1000 + ["z"]})
-    with pytest.raises(InputError, match=r"conversion .* failed .*by itself"):
-        open_query(frame.select(pl.col("s").cast(pl.Float64)))
-    with pytest.raises(InputError, match='the query cannot be read: unable to find column "t"'):
-        open_query(frame.select("t"))
-    own = frame.select(pl.col("s").map_batches(lambda _: 1 / 0, return_dtype=pl.String))
-    with pytest.raises(InputError, match="division by zero"):  # of a function in the query
-        open_query(own)
 
 
 def test_the_file_of_a_stream_that_fails_is_removed_although_its_error_is_kept(temporary):
@@ -266,43 +211,5 @@ def test_a_connection_is_free_after_a_summary_and_after_an_error():
     assert connection.sql("select 42").fetchall() == [(42,)]
 
 
-def test_a_summary_does_not_depend_on_batches():
-    n = 5000
-    levels = ["z", None, "b", "a"]  # "late" is in the last row only
-    words = [levels[i % 4] for i in range(n - 1)] + ["late"]
-    table = pa.table({"x": np.sin(np.arange(n)), "word": words, "k": ["u", "v"] * (n // 2)})
-    found = [
-        mm.summarize(table.to_reader(max_chunksize=size), 3, missing="drop").to_bytes()
-        for size in (7, 999, n)
-    ]
-    assert found[1:] == found[:-1]
-    summary = mm.MomentSummary.from_bytes(found[0])
-    expected = mm.summarize(table, 3, missing="drop")
-    assert summary.schema == expected.schema
-    assert summary.n_rows == expected.n_rows == n - 1250
-    np.testing.assert_allclose(summary.mean, expected.mean, rtol=1e-14)
 
 
-@pytest.mark.parametrize("kind", ["csv", "jsonl.gz", "xlsx", "lazy frame", "relation", "dataset"])
-def test_text_becomes_the_same_categories(tmp_path, kind):
-    rng = np.random.default_rng(0)
-    table = pa.table({
-        "x": rng.standard_normal(600).round(9),
-        "plan": rng.choice(["basic", "gold", "trial"], 600),
-        "ok": rng.random(600) < 0.3,
-    })  # fmt: skip
-    data = tmp_path / f"x.{kind}"
-    if kind == "csv":
-        pa.csv.write_csv(table, data)
-    elif kind == "jsonl.gz":
-        data.write_bytes(gzip.compress("\n".join(map(json.dumps, table.to_pylist())).encode()))
-    elif kind == "xlsx":
-        pytest.importorskip("openpyxl")
-        table.to_pandas().to_excel(data, index=False)
-    else:
-        data = made(tmp_path, table, kind)
-    expected = mm.summarize(table, order=2)
-    found = mm.summarize(data, order=2)
-    assert found.feature_names == expected.feature_names
-    assert found.schema == expected.schema
-    np.testing.assert_allclose(found.mean, expected.mean, rtol=1e-14)

@@ -143,18 +143,3 @@ def test_files_with_the_same_list_of_names_are_matched_by_number(tmp_path, kind)
     np.testing.assert_array_equal(found, np.vstack([columns("b"), columns("c")]))
 
 
-@pytest.mark.parametrize("kind", ["pandas", "pyarrow"])
-@pytest.mark.parametrize(
-    "use",
-    [
-        lambda table: mm.fit(table, 1),
-        lambda table: mm.summarize(table, 2),
-        lambda table: mm.MomentSummary(3, 2).update(table),
-        lambda table: mm.MomentGaussianMixture().fit(table),
-        lambda table: mm.MomentGaussianMixture().partial_fit(table),
-    ],
-)
-def test_frames_in_memory(tmp_path, kind, use):
-    message = r"must differ from each other; repeated: 'a'( \(columns 0, 2\))?\..*[Rr]ename"
-    with pytest.raises(InputError, match=message):
-        use(made(tmp_path, "aba", kind))

@@ -1,12 +1,9 @@
 """Files at addresses and streams of bytes, opened as rows."""
 
-import functools
 import gc
 import gzip
-import http.server
 import io
 import sys
-import threading
 
 import numpy as np
 import pytest
@@ -15,7 +12,6 @@ from unit.tables.table_files import text_of, write
 from momentmix import open_rows, schema_from
 from momentmix.errors import (
     InputError,
-    InputTypeError,
     MissingDependencyError,
     NoInputError,
     without_secrets,
@@ -93,24 +89,6 @@ def test_bad_addresses(temporary, memory, monkeypatch, address, kind, message):
     assert list(temporary.iterdir()) == []
 
 
-def test_files_of_a_web_server(tmp_path):
-    pytest.importorskip("aiohttp")
-    pytest.importorskip("fsspec")
-    (tmp_path / "rows.csv").write_bytes(b"a,b\n1,2\n")
-
-    class Quiet(http.server.SimpleHTTPRequestHandler):
-        def log_message(self, *_):
-            pass
-
-    handler = functools.partial(Quiet, directory=str(tmp_path))
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        place = f"http://127.0.0.1:{server.server_port}"
-        rows = open_rows(f"{place}/rows.csv?x=1.npy#x").read_all()  # ? begins a query there
-        assert rows.tolist() == [[1.0, 2.0]]
-        with pytest.raises(NoInputError, match=r"none.csv does not exist"):
-            open_rows(f"{place}/none.csv")
-        server.shutdown()
 
 
 SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
@@ -191,16 +169,3 @@ def test_bad_streams(temporary, content, message):
     assert list(temporary.iterdir()) == []
 
 
-def test_streams_of_text_or_that_fail_leave_no_copy(temporary):
-    class Failing(io.BytesIO):
-        def read(self, size=-1):
-            if self.tell() >= 2 << 20:
-                raise ConnectionError("gone")
-            return super().read(min(size, 1 << 19))
-
-    with pytest.raises(InputTypeError, match=r"must give bytes; this one gives str. Open"):
-        open_rows(io.StringIO("a,b\n1,2\n"))
-    with pytest.raises(ConnectionError) as kept:
-        open_rows(Failing(b"a,b\n" * (1 << 20)))
-    assert kept.tb is not None
-    assert list(temporary.iterdir()) == []

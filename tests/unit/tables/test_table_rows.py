@@ -37,15 +37,6 @@ def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
 # -- blocks -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", ["parquet", "feather", "arrow"])
-@pytest.mark.parametrize("batch", [3, 100, 640, 5000])
-def test_batches_become_blocks_of_at_most_the_size_asked_for(tmp_path, rows, kind, batch):
-    path = write(tmp_path / f"x.{kind}", rows[:640], "wxyz", batch)
-    blocks = list(open_rows(path).changed(block_rows=64).source_blocks(0))
-    sizes = [block.n_read for block in blocks]
-    assert max(sizes) <= 64
-    assert [block.first_row for block in blocks] == [sum(sizes[:i]) for i in range(len(sizes))]
-    np.testing.assert_array_equal(np.concatenate([b.features for b in blocks]), rows[:640])
 
 
 def test_no_thread_is_left_by_files_that_are_not_read_to_their_end(tmp_path, rows):
@@ -84,9 +75,3 @@ print([name for name in ("pandas", "numpy.ma") if name in sys.modules])
     assert done.stdout.strip() == "[]", done.stderr
 
 
-@pytest.mark.parametrize("kind", ["npy", "fortran.npy", "parquet", "feather"])
-def test_blocks_that_are_kept_stay_as_they_are(tmp_path, kind):
-    rows = np.random.default_rng(0).standard_normal((1000, 3))
-    path = write(tmp_path / f"x.{kind}", rows)
-    kept = list(open_rows(path).changed(block_rows=64).blocks())
-    np.testing.assert_array_equal(np.concatenate(kept), rows)

@@ -7,7 +7,6 @@ import pytest
 import momentmix as mm
 from momentmix.families.column import Column
 from momentmix.tables.learning import learn, schema_from
-from momentmix.tables.schema import Schema
 
 MAPS = {"log": (np.log, np.exp), "log1p": (np.log1p, np.expm1)}
 
@@ -91,12 +90,3 @@ def test_what_is_no_number_or_no_transform():
             make()
 
 
-def test_json_has_the_key_only_where_there_is_a_transform():
-    schema = Schema((Column("a"), Column("b", transform="log1p", has_missing=True, center=2.0)))
-    document = schema.to_dict()
-    assert set(document["columns"][0]) == {"name", "family", "levels", "has_missing", "center"}
-    assert document["columns"][1]["transform"] == "log1p"
-    assert Schema.from_dict(document) == schema
-    document["columns"][0]["transform"] = "sqrt"
-    with pytest.raises(ValueError, match="a transform must be"):
-        Schema.from_dict(document)
