@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from math import comb
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,8 +31,10 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    Units,
     clipped,
     derivatives,
+    moments_of_cumulants,
     named,
 )
 from momentmix.wording import short_repr
@@ -220,19 +221,16 @@ class CountFamily(Family):
         curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
         return curvature
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        """From central moments, which are sums over counts."""
-        return self._along(lambda x: self._cumulants_of(x, highest), self.rates(mean))
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """Sums over counts."""
+        shift, scale = units
 
-    def _cumulants_of(self, rates: Float, highest: int) -> Float:
-        counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
-        away = counts - rates[:, None]
-        central = [(weights * away**n).sum(axis=1) for n in range(highest + 1)]
-        found = [rates]
-        for n in range(2, highest + 1):
-            known = (comb(n - 1, k - 1) * found[k - 1] * central[n - k] for k in range(2, n - 1))
-            found.append(central[n] - sum(known))
-        return np.array(found)
+        def moments(rates: Float) -> Float:
+            counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
+            z = (counts - shift) / scale
+            return np.stack([(weights * z**power).sum(axis=1) for power in exponents[:, 0]])
+
+        return self._along(moments, self.rates(mean))
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers up to `highest_power`, as the certificate tests them."""
@@ -340,8 +338,9 @@ class Poisson(CountFamily):
         rates = self.rates(mean)
         return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        return np.tile(self.rates(mean), (highest, 1))
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        highest = max(int(exponents.max(initial=1)), 1)
+        return moments_of_cumulants(np.tile(self.rates(mean), (highest, 1)), exponents, units)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)

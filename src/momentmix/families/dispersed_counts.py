@@ -26,7 +26,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock
@@ -38,9 +38,11 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    Units,
     clipped,
     derivatives,
     log1p,
+    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -207,11 +209,12 @@ class NegativeBinomial(CountFamily):
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """No bound of θ: cumulants are polynomials in it."""
-        rates = self.rates(mean)
+        rates, highest = self.rates(mean), max(int(exponents.max(initial=1)), 1)
         excess = variance[:, 0] / rates - 1.0
-        return rates * np.stack([q(excess) for q in _cumulants(highest)])
+        cumulants = rates * np.stack([q(excess) for q in _cumulants(highest)])
+        return moments_of_cumulants(cumulants, exponents, units)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         rates, sizes = self._rates_and_sizes(mean, variance)

@@ -280,20 +280,9 @@ class Family(ABC):
     ) -> Float:
         """Curvature of `log_prior` by (E y, Var y), (r, 2k, 2k), never negative."""
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        """Cumulants 1 … n of y, (n, r), n ≤ `highest`; those beyond n are 0.
-
-        Needed where k = 1 and `moments` is not given.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e for exponents (n, k), of shape (n, r)."""
-        highest, (shift, scale) = int(exponents.max(initial=0)), units
-        cumulants = self.cumulants(mean, variance, max(highest, 1))
-        cumulants = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None] * cumulants
-        cumulants[0] -= shift / scale
-        return moments_of_cumulants(cumulants, highest)[exponents[:, 0]]
 
     def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
@@ -394,18 +383,22 @@ class Family(ABC):
         return None
 
 
-def moments_of_cumulants(cumulants: Float, highest: int) -> Float:
-    """E z^n for n = 0 … `highest`, (highest + 1, r), from cumulants κ_1, κ_2, … of z, (n, r).
+def moments_of_cumulants(cumulants: Float, exponents: Int, units: Units) -> Float:
+    """E z^e for exponents (n, 1) from cumulants κ_1, κ_2, … of y, (m, r); (n, r).
 
-    Of the generating function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k}.
+    Of the generating function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k}. Cumulants beyond m
+    are 0.
     """
-    found = np.ones((highest + 1, cumulants.shape[1]), dtype=cumulants.dtype)
+    highest, (shift, scale) = int(exponents.max(initial=0)), units
+    own = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None] * cumulants
+    own[0] -= shift / scale
+    found = np.ones((highest + 1, own.shape[1]), dtype=own.dtype)
     for n in range(1, highest + 1):
-        m = min(n, len(cumulants))
+        m = min(n, len(own))
         before = found[n - 1 :: -1][:m] if n > 1 else found[:1]
         by_step = np.array([comb(n - 1, k) for k in range(m)], dtype=np.float64)
-        found[n] = by_step @ (cumulants[:m] * before)
-    return found
+        found[n] = by_step @ (own[:m] * before)
+    return found[exponents[:, 0]]
 
 
 # -- the families by name -------------------------------------------------------------------------

@@ -28,7 +28,9 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    Units,
     clipped,
+    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -293,8 +295,8 @@ class Gaussian(Family):
         curvature[..., 1, 1] = own[..., 0]
         return curvature
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        return np.stack([mean[:, 0], variance[:, 0]])
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return moments_of_cumulants(np.stack([mean[:, 0], variance[:, 0]]), exponents, units)
 
     def quadrature(
         self, place: int, mean: Float, variance: Float, degree: int
