@@ -265,7 +265,7 @@ class CountFamily(Family):
     # -- parameters of columns --------------------------------------------------------------------
 
     @property
-    def block_of(self) -> Any:
+    def block_of(self) -> Callable[..., Block]:  # type: ignore[override]
         return partial(CountBlock, family=self.name)
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
@@ -308,8 +308,9 @@ class CountFamily(Family):
         variance = np.array([shares @ values**2 - mean**2])
         overall = family.overall(Overall(np.array([mean]), variance, np.ones(()), np.zeros(1)))
         own = histograms @ family.statistics(values[None]).T
-        sums = [histograms @ x[:, None] for x in (values**0, values, values**2)]
-        found = family.m_step(*sums, own, overall, None)  # type: ignore[arg-type] # no variances
+        n, sums, squares = (histograms @ x[:, None] for x in (values**0, values, values**2))
+        # The prior is for variances alone.
+        found = family.m_step(n, sums, squares, own, overall, None)  # type: ignore[arg-type]
         return family.log_masses(values, *found)
 
 

@@ -160,7 +160,9 @@ class Family(ABC):
     free: ClassVar[bool] = False  # whether the variance is a parameter; else the mean gives it
     least: ClassVar[float] = -np.inf  # least value
     compiled: ClassVar[int | None] = None  # number of its maps in native/families.h, if any
-    block_of: Any = None  # makes its blocks from `parameters`, ``seen``, and levels or transforms
+    block_of: Callable[
+        ..., Block
+    ]  # makes its blocks from `parameters`, ``seen``, and levels or transforms
     requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
     alternatives: ClassVar[str] = "'gaussian'"  # families of values that are not allowed
 
