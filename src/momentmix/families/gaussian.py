@@ -51,12 +51,10 @@ class GaussianBlock(Block):
         Of one column its variances. Kept with shape (n_components, k, k).
     names : str or sequence of str, optional
     seen : array of shape (n_components,) or, of several columns, (n_components, k), optional
-        Probability that the cell is seen; None where no cell is missing. Of several columns, those
-        without missing cells have 1 in all components. A component that never sees a column has
-        NaN for its mean, its variance and its covariances.
+        Probability that the cell is seen; of several columns 1 where no cell is missing. A
+        component that never sees a column has NaN for its mean and covariances.
     transforms : str or sequence of str, optional
-        "log", "log1p" or "" for each column. Means and covariances are then of log(y) or
-        log(1 + y), and rows, densities and draws of y. Empty where no column has a transform.
+        "log", "log1p" or "" for each column: means and covariances are of log(y) or log(1 + y).
     columns : tuple of int, optional
         Numbers of the columns in a mixture.
 
@@ -135,8 +133,7 @@ class GaussianBlock(Block):
         deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         unit = np.where(deviations > 0, deviations, np.inf)
         found = self.covariances / unit[:, :, None] / unit[:, None, :]
-        found[:, range(found.shape[1]), range(found.shape[1])] = 1.0
-        return np.clip(found, -1.0, 1.0)
+        return np.where(np.eye(found.shape[1], dtype=bool), 1.0, np.clip(found, -1.0, 1.0))
 
     def part(self, places: Sequence[int]) -> GaussianBlock:
         own, names, seen = list(places), self.names, self.seen
@@ -358,10 +355,10 @@ class Gaussian(Family):
 
 
 class Transformed(Gaussian):
-    """Numbers that are Gaussian after a transform T; columns are gaussian with a transform.
+    """Numbers that are Gaussian after a transform T, the `transform` of a gaussian column.
 
-    A subclass has a `name`, which is its `transform` too, `requirement` and `invalid`, and the maps
-    `forward`, `inverse` and `log_slope`.
+    A subclass has `name`, `transform`, `requirement`, `invalid`, and the maps `forward`, `inverse`
+    and `log_slope`.
     """
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:

@@ -151,7 +151,7 @@ class Mixture:
         ----------
         weights : array of shape (n_components,)
         means, variances : arrays of shape (n_components, n_columns)
-            Variances are non-negative. A density needs them positive.
+            A density needs positive variances.
         feature_names : sequence of str, optional
 
         Examples
@@ -172,8 +172,7 @@ class Mixture:
         weights : array of shape (n_components,)
             Non-negative, sum 1.
         blocks : sequence of GaussianBlock, BernoulliBlock and blocks of other families
-            Given the component they are independent. Their columns follow one another, unless the
-            blocks have numbers of columns.
+            Their columns follow one another, unless the blocks have numbers of columns.
 
         Examples
         --------
@@ -363,22 +362,15 @@ class Mixture:
     def predict_proba(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Posterior probability of each component, of shape (n_rows, n_components).
 
-        They sum to 1, or to 1 − the probability of the background where the mixture has one.
-
-        Parameters
-        ----------
-        rows, unseen
-            As for `log_prob`. A row without any known cell has the weights of the components.
+        The rest to 1 is the probability of the background. `rows` and `unseen` are as for
+        `log_prob`; a row without any known cell has the weights of the components.
         """
         return self.row_density.map_rows(rows, posteriors, unseen)
 
     def predict(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Most probable component of each row, of shape (n_rows,); −1: the background.
 
-        Parameters
-        ----------
-        rows, unseen
-            As for `log_prob`. Infinite numbers are an error.
+        `rows` and `unseen` are as for `log_prob`; infinite numbers are an error.
         """
         labels = self.row_density.map_rows(rows, most_probable, unseen)
         return checked_labels(labels, self.row_density.n_groups)
@@ -389,8 +381,7 @@ class Mixture:
         """Draw rows and the component of each, of shapes (n_rows, n_columns) and (n_rows,).
 
         Rows of the background have label −1. Where the mixture has a `schema`, the rows are a dict
-        of columns by name, or an array where they have no names: levels as labels, NaN or None for
-        missing cells.
+        of columns by name, with NaN or None for missing cells.
         """
         rng = np.random.default_rng(random_state)
         rows, labels = sample(self.row_density.parameters, n_rows, rng)
