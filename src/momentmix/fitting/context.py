@@ -11,8 +11,8 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.fitting.conditions.monomial_covariance import MomentSpread
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior

@@ -12,7 +12,6 @@ from typing import Any
 from momentmix._typing import Int
 from momentmix.errors import InputError, printable
 from momentmix.findings.finding import FATAL, Finding
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
     column_errors,
@@ -20,6 +19,7 @@ from momentmix.fitting.inference.standard_errors import (
     normal_quantile,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import Evidence, FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded

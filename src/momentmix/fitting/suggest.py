@@ -25,8 +25,8 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.fitting.api import fit
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import families_of, table_of
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.result import FitResult
 from momentmix.progress import detail, step
 from momentmix.tables.opening import Reading

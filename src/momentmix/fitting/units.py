@@ -12,10 +12,10 @@ from momentmix.arrays import namespace, on_device_of
 from momentmix.families.distribution import with_joined_values
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.background import mean_log_prob, share_of, wide_density
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import row_sums
 from momentmix.fitting.inference.findings import find_constants, find_dropped
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, better_number
 from momentmix.fitting.problem import Problem
 from momentmix.fitting.result import BegunFit

@@ -35,8 +35,7 @@ from momentmix.summary.summary import MomentSummary, shard_digest
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
-from momentmix.tables.selection import choose_columns
-from momentmix.tables.source import check_different
+from momentmix.tables.source import check_different, choose_columns
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 _WAITING_BYTES = 1 << 26  # of rows before they are sorted

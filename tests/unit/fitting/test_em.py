@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fitting_helpers import parameters_of, random_mixture
+from fitting_helpers import random_mixture
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -36,7 +36,7 @@ def case():
     truth = random_mixture(3, 4, seed=0, spread=2.0)
     rows, _ = truth.sample(3000, random_state=1)
     moments, _ = summarized(rows, 4, 1)
-    return rows, moments, parameters_of(moments.standardize(truth))
+    return rows, moments, truth.parameters.standardized(moments.shift, moments.scale)
 
 
 def naive_step(z, p):

@@ -160,7 +160,7 @@ def test_bad_requests_are_refused(data, arguments, error, message):
 def test_certificate_gives_every_reason():
     truth = random_mixture(2, 5, seed=0)
     moments = exact_moments(truth, 3, n_rows=50)
-    standard = moments.standardize(truth)
+    standard = truth.parameters.standardized(moments.shift, moments.scale)
     p = Parameters(standard.weights, standard.means[::-1], standard.variances)
     test = check_conditions(moments, p, np.random.default_rng(0), draws_rows=False)
     findings = collect_findings(moments, p, test, capacity=1)

@@ -70,7 +70,3 @@ def test_messages_offer_what_helps(cell, given, decimal, mark):
         assert len(read(text, **{**given, "decimal": decimal})) == 1
     marks = f"has {mark!a} between thousands: write it without"
     assert (marks in str(caught.value)) == (mark is not None)
-
-
-
-

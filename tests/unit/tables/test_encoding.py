@@ -43,8 +43,6 @@ def encoded(data, families=None, missing="error"):
     return rows.learned, *rows.read_within(np.inf)
 
 
-
-
 @pytest.mark.parametrize("rows", [ROWS, np.array(ROWS, dtype=object), tuple(map(tuple, ROWS))])
 def test_rows_without_names(rows):
     schema, features, _ = encoded(rows, BY_NUMBER, "model")

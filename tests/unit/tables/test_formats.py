@@ -17,7 +17,7 @@ from momentmix import open_rows
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.tables.formats.arrow_files import ArrowFile, ParquetFile
 from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.formats.npy_file import NpyFile
+from momentmix.tables.formats.other_files import NpyFile
 from momentmix.tables.opening import open_file
 
 
@@ -33,10 +33,6 @@ def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
             assert cells(opened, i) == array
         ((_, batch),) = opened.batches([5, 2, 3, 0])
         assert [column.to_pylist() for column in batch] == [arrays[i] for i in (5, 2, 3, 0)]
-
-
-
-
 
 
 def test_text_whose_bytes_are_no_utf8_is_refused(tmp_path):
@@ -97,8 +93,6 @@ def test_an_npy_file_that_ends_while_it_is_read(tmp_path, rows):
 
 
 # -- JSON lines and workbooks -----------------------------------------------------------------
-
-
 
 
 @pytest.mark.parametrize(

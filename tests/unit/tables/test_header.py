@@ -27,12 +27,6 @@ def written(path, frame, **options):
     return path
 
 
-
-
-
-
-
-
 @pytest.mark.parametrize(
     "text",
     [
@@ -79,16 +73,12 @@ def test_header_says_otherwise(tmp_path, rows, kind):
         mm.fit(rows, 1, header=True)
 
 
-
-
 def test_notes_of_several_files(tmp_path, rows):
     for number, part in enumerate([rows[:50], rows[50:]]):
         pd.DataFrame(part).to_csv(tmp_path / f"{number}.csv.gz", index=False)
     source = mm.open_rows(str(tmp_path / "*.gz"))
     np.testing.assert_array_equal(source.read_all(), rows)
     assert "(so in 1 more files)" in source.notes[0]
-
-
 
 
 def test_columns_by_names_that_are_numbers(tmp_path, rows):

@@ -108,5 +108,3 @@ def test_files_are_open_only_while_they_are_read(tmp_path, rows, kind):
 
 
 # -- in memory or not -------------------------------------------------------------------------
-
-

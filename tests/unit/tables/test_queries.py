@@ -60,15 +60,6 @@ def made(folder, table, kind):
     return Stream(table)
 
 
-QUERIES = ["lazy frame", "scanned file", "relation"]
-STREAMS = ["reader", "scanner", "scanner of a stream", "protocol"]
-KINDS = [*QUERIES, *STREAMS, "dataset"]
-
-
-
-
-
-
 def test_rows_in_random_order_stay_in_the_order_of_the_first_pass(rows):
     source = open_query(pl.from_arrow(table_of(rows)).lazy().select(pl.all().shuffle()))
     np.testing.assert_array_equal(values(source), values(source))
@@ -92,8 +83,6 @@ def test_categories_whose_levels_differ_between_batches():
     assert cells(source, 1) == ["u", "v", "w", "u"]
 
 
-
-
 def test_sources_without_rows_or_columns():
     empty = pa.table({"x": pa.array([], pa.float64()), "w": pa.array([], pa.string())})
     for data in (empty.to_reader(), pl.from_arrow(empty).lazy()):
@@ -102,8 +91,6 @@ def test_sources_without_rows_or_columns():
     for data in (pa.table({}).to_reader(), pl.LazyFrame()):
         with pytest.raises(InputError, match="has no columns"):
             open_query(data)
-
-
 
 
 def test_a_relation_with_columns_named_like_methods():
@@ -128,8 +115,6 @@ def test_integers_of_128_bits_and_decimals_are_numbers():
 # -- errors -----------------------------------------------------------------------------------
 
 
-
-
 def test_errors_of_duckdb_say_what_helps():
     duckdb = pytest.importorskip("duckdb")
     connection = duckdb.connect()
@@ -146,8 +131,6 @@ def test_errors_of_duckdb_say_what_helps():
     failing = duckdb.sql(f"select ({late})::double as x from range(300_000) t(i)")
     with pytest.raises(InputError, match="Error: Could not convert string 'abc' to DOUBLE"):
         open_query(failing)
-
-
 
 
 def test_the_file_of_a_stream_that_fails_is_removed_although_its_error_is_kept(temporary):
@@ -209,7 +192,3 @@ def test_a_connection_is_free_after_a_summary_and_after_an_error():
     assert connection.sql("select 42").fetchall() == [(42,)]
     assert mm.summarize(relation, order=2, missing="drop").n_rows == 250_000
     assert connection.sql("select 42").fetchall() == [(42,)]
-
-
-
-

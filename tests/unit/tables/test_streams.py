@@ -74,7 +74,11 @@ def test_folders_and_patterns_at_addresses(memory, rows, bytes_of):
         ("nonsense://bucket/x.csv", InputError, "cannot be fetched: ValueError: Protocol"),
         ("s3://bucket/x.csv", MissingDependencyError, r"needs a package that is not .*s3fs"),
         ("memory://bucket/bad.csv", InputError, "memory://bucket/bad.csv, line 2 has 1 field"),
-        ("gs:/bucket/x.csv", MissingDependencyError, "gs://bucket/x.csv needs"),  # as Path() has it
+        (
+            "gs:/bucket/x.csv",
+            MissingDependencyError,
+            "gs://bucket/x.csv is an address; reading it needs",
+        ),  # as Path() has it
         ("C:/x.csv", NoInputError, "C:/x.csv does not exist; check the path"),
     ],
 )
@@ -87,8 +91,6 @@ def test_bad_addresses(temporary, memory, monkeypatch, address, kind, message):
         open_rows(address).read_all()
     gc.collect()
     assert list(temporary.iterdir()) == []
-
-
 
 
 SECRETS = ("alice", "hunter2", "5ecret", "fr4g")
@@ -167,5 +169,3 @@ def test_bad_streams(temporary, content, message):
         open_rows(io.BytesIO(content)).read_all()
     gc.collect()
     assert list(temporary.iterdir()) == []
-
-

@@ -37,8 +37,6 @@ def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
 # -- blocks -----------------------------------------------------------------------------------
 
 
-
-
 def test_no_thread_is_left_by_files_that_are_not_read_to_their_end(tmp_path, rows):
     before = set(threading.enumerate())
     source = open_rows(write(tmp_path / "x.csv.gz", rows, "wxyz")).changed(block_rows=50)
@@ -73,5 +71,3 @@ print([name for name in ("pandas", "numpy.ma") if name in sys.modules])
         [sys.executable, "-c", script], capture_output=True, text=True, check=False
     )
     assert done.stdout.strip() == "[]", done.stderr
-
-

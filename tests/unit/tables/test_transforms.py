@@ -88,5 +88,3 @@ def test_what_is_no_number_or_no_transform():
     ]:
         with pytest.raises(mm.InputError, match=words):
             make()
-
-

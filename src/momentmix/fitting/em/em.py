@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import to_numpy
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.patterns import complete_sums
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
     TILE_ENTRIES,

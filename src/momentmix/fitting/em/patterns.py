@@ -18,7 +18,7 @@ import numpy as np
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Value
 from momentmix.families.family import LEAST_PROBABILITY
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.missing import Pattern, conditional, patterns
 from momentmix.mixture.parameters import Parameters

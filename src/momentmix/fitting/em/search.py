@@ -20,7 +20,7 @@ from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.patterns import in_blocks
 from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts, split_starts
-from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.fitting.moments.fit import one_component
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters

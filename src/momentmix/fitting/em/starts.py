@@ -25,8 +25,8 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import joint_of
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import spread_of
 from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.density import responsibilities

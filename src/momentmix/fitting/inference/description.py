@@ -25,10 +25,10 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.em.patterns import draw_missing
 from momentmix.fitting.inference.over_identification import OverIdentification
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.density import responsibilities
 from momentmix.mixture.gaussian import features_of, sample, values_of
 from momentmix.mixture.parameters import Parameters

@@ -11,16 +11,13 @@ from scipy.special import ndtri
 from momentmix._typing import Int
 from momentmix.families.counts import DISPERSION_THAT_MATTERS
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, found
-from momentmix.fitting.conditions.conditions import feature_powers
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of, standardized
+from momentmix.fitting.inference.checked_rows import CheckedRows, ColumnKind, joint_of
+from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS, SIGNIFICANT_DEVIATES
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE, OverIdentification
+from momentmix.fitting.inference.tested_conditions import pairs_together
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-    pairs_together,
-)
+from momentmix.fitting.moments.conditions import feature_powers
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.blocks import one_a_block
 from momentmix.mixture.parameters import Parameters
@@ -325,7 +322,7 @@ def _about_order(
     checked: CheckedRows, moments: StandardMoments, p: Parameters
 ) -> Iterator[Finding]:
     """Columns whose neighboring rows are alike, or differ, within components."""
-    z, worst = standardized(checked, moments), dict[str | int, float]()
+    z, worst = checked.standardized(moments), dict[str | int, float]()
     neighbors = np.diff(checked.places) == 1
     neighbors &= ~checked.is_copy[1:] & ~checked.is_copy[:-1]
     if neighbors.sum() < _FEWEST_ROWS:

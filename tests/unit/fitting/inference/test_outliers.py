@@ -12,7 +12,7 @@ from momentmix.findings.finding import Severity
 from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.findings import collect_findings
-from momentmix.fitting.inference.outliers import robust_scales
+from momentmix.fitting.inference.outliers import robust_scale
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import BlockRows
@@ -230,7 +230,7 @@ def test_too_many_are_kept_and_said_to_be():
 
 
 def influence(moments, truth):
-    standard = moments.standardize(truth)
+    standard = truth.parameters.standardized(moments.shift, moments.scale)
     p = Parameters(standard.weights, standard.means, standard.variances)
     test = check_conditions(moments, p, np.random.default_rng(0), draws_rows=False)
     findings = collect_findings(moments, p, test, capacity=9)
@@ -275,7 +275,7 @@ def test_robust_scale_of_columns_that_hold_one_value():
     some = [np.where(rng.uniform(size=100_000) < share, 0.0, normal) for share in (0.6, 0.9, 0.98)]
     rare, none = np.zeros((2, 100_000))
     rare[:3] = 1.0, 2.0, 3.0
-    scales = robust_scales(np.array([normal, *some, rare, none]))
+    scales = np.array([robust_scale(x) for x in (normal, *some, rare, none)])
     assert scales[0] == pytest.approx(1.0, abs=0.02)
     assert (scales[1:4] > 0).all()
     assert (scales[1:4] < 1.5).all()

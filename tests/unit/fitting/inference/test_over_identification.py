@@ -8,14 +8,14 @@ from fitting_helpers import exact_moments, parameters_of, random_mixture, sample
 from scipy.stats import chi2
 
 from momentmix import Mixture
-from momentmix.fitting.conditions.conditions import gaussian_powers
 from momentmix.fitting.inference.over_identification import (
     LEAST_P_VALUE,
     check_conditions,
-    choose_conditions,
     fourth_cumulant_of_powers,
 )
-from momentmix.fitting.inference.whitening import Whitening
+from momentmix.fitting.inference.tested_conditions import choose_conditions
+from momentmix.fitting.moments.monomials import gaussian_powers
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.parameters import Parameters
 
 KINDS = ["distinct features", "pairs", "shape of columns"]
@@ -27,7 +27,7 @@ class Case:
     def __init__(self, r, d, n_rows, seed=0, order=4):
         truth = random_mixture(r, d, seed)
         self.moments = exact_moments(truth, min(order, d), n_rows)
-        self.parameters = parameters_of(self.moments.standardize(truth))
+        self.parameters = truth.parameters.standardized(self.moments.shift, self.moments.scale)
         self.rng = np.random.default_rng([seed, n_rows])
         self.conditions = choose_conditions(self.moments, r, self.rng)
         self.whitening = Whitening(self.conditions, self.parameters)

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, monomial_covariance, parameters_of, random_mixture
+from fitting_helpers import exact_moments, monomial_covariance, random_mixture
 
 from momentmix import Mixture, fit
 from momentmix.errors import InputError
-from momentmix.fitting.conditions.conditions import build_conditions, point_powers
-from momentmix.fitting.inference import whitening as module
-from momentmix.fitting.inference.whitening import Projection, Whitening
+from momentmix.fitting.moments import whitening as module
+from momentmix.fitting.moments.conditions import build_conditions, point_powers
+from momentmix.fitting.moments.whitening import Projection, Whitening
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 
@@ -18,7 +18,7 @@ def conditions_of(truth):
     moments = exact_moments(truth, min(4, truth.n_features))
     conditions = build_conditions(moments, 4, 2, highest_power=6)
     conditions = conditions.subset(np.arange(1, conditions.size))
-    return conditions, parameters_of(moments.standardize(truth))
+    return conditions, truth.parameters.standardized(moments.shift, moments.scale)
 
 
 @pytest.fixture(scope="module")

@@ -12,16 +12,19 @@ from momentmix.capacity import choose_order, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
-from momentmix.fitting.inference.over_identification import check_conditions, choose_conditions
+from momentmix.fitting.inference.correlations import find_correlations
+from momentmix.fitting.inference.over_identification import check_conditions
+from momentmix.fitting.inference.tested_conditions import choose_conditions
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import Whitening, find_correlations
-from momentmix.fitting.moment.candidates import draw_candidates, least_components, split_starts
-from momentmix.fitting.moment.moment_fit import (
+from momentmix.fitting.moments.candidates import draw_candidates, least_components
+from momentmix.fitting.moments.fit import (
     SMALLER,
     fit_moments,
     one_component,
 )
-from momentmix.fitting.moment.variances import fit_spread, resolvable
+from momentmix.fitting.moments.splits import split_starts
+from momentmix.fitting.moments.spread import fit_spread, resolvable
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.paper.ranks import largest_rank, smallest_order

@@ -8,18 +8,15 @@ from fitting_helpers import (
     random_mixture,
 )
 
-from momentmix import Mixture
 from momentmix.capacity import count_monomials
-from momentmix.fitting.conditions.conditions import build_conditions
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.from_moments import elbow, least_components
-from momentmix.fitting.moment.candidates import draw_candidates, partition_shapes
-from momentmix.fitting.moment.moment_fit import fit_moments
-from momentmix.fitting.moment.polish import Stopping, parameter_bounds, polish
-from momentmix.fitting.moment.pool import merge_means, select_means
-from momentmix.fitting.moment.variances import fit_variances, resolvable_variances
+from momentmix.fitting.moments.candidates import draw_candidates, partition_shapes
+from momentmix.fitting.moments.conditions import build_conditions
+from momentmix.fitting.moments.fit import fit_moments
+from momentmix.fitting.moments.pool import merge_means, select_means
+from momentmix.fitting.moments.spread import fit_spread
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.parameters import Parameters
 
 
 @pytest.mark.parametrize(("r", "d", "order"), [(2, 3, 3), (3, 5, 3), (4, 7, 4)])
@@ -27,21 +24,17 @@ def test_exact_moments_give_back_the_parameters(r, d, order):
     truth = random_mixture(r, d, seed=r)
     moments = exact_moments(truth, order)
     fit = fit_moments(moments, r, FitContext(np.random.default_rng(0)))
-    found = moments.restore(_mixture(fit.parameters))
+    found = fit.parameters.restored(moments.shift, moments.scale)
     weights, means, variances = matched(found, truth)
     np.testing.assert_allclose(weights, truth.weights, atol=1e-4)
     np.testing.assert_allclose(means, truth.means, atol=1e-3)
     np.testing.assert_allclose(variances, truth.variances, atol=2e-3)
 
 
-def _mixture(p):
-    return Mixture.diagonal(p.weights / p.weights.sum(), p.means, p.variances)
-
-
 def test_one_partition_of_exact_moments_finds_every_mean():
     truth = random_mixture(5, 9, seed=3)
     moments = exact_moments(truth, 4)
-    target = moments.standardize(truth).means
+    target = truth.parameters.standardized(moments.shift, moments.scale).means
     candidates = draw_candidates(moments, 5, 1, np.random.default_rng(0))
     gaps = ((target[:, None] - candidates[None]) ** 2).sum(axis=2)
     assert np.sqrt(gaps.min(axis=1)).max() < 1e-6
@@ -62,7 +55,7 @@ def test_every_partition_shape_holds_the_rank_it_claims():
 def test_selection_keeps_the_true_means_among_decoys():
     truth = random_mixture(3, 6, seed=5)
     moments = exact_moments(truth, 3)
-    standard = moments.standardize(truth)
+    standard = truth.parameters.standardized(moments.shift, moments.scale)
     decoys = np.random.default_rng(0).normal(size=(40, 6))
     conditions = build_conditions(moments, 3)
     pool = np.concatenate([decoys, standard.means])
@@ -84,43 +77,13 @@ def test_merging_means_keeps_the_overall_mean():
     np.testing.assert_allclose(few @ merged, weights / weights.sum() @ means)
 
 
-def test_polish_never_raises_the_cost_and_keeps_bounds():
-    truth = random_mixture(3, 5, seed=2)
-    moments = exact_moments(truth, 4)
-    conditions = build_conditions(moments, 4, 2)
-    standard, rng = moments.standardize(truth), np.random.default_rng(0)
-    start = Parameters(
-        standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
-    )
-    noise = np.full(conditions.size, 1e-3)
-    bounds = parameter_bounds(moments, 1e-6, 3)
-    costs = [polish(conditions, start, bounds, noise, Stopping(k)).cost for k in (0, 1, 3, 30)]
-    assert costs == sorted(costs, reverse=True)
-    assert costs[-1] < 1e-6 * costs[0]
-    end = polish(conditions, start, bounds, noise, Stopping()).parameters
-    assert (end.variances >= 1e-6).all()
-    assert (end.weights > 0).all()
-
-
 def test_variances_from_exact_moments():
     truth = random_mixture(4, 6, seed=7)
     moments = exact_moments(truth, 3)
-    standard = moments.standardize(truth)
-    found = fit_variances(moments, standard.weights, standard.means, 1e-6)
+    standard = truth.parameters.standardized(moments.shift, moments.scale)
+    structure = moments.structure(None)
+    found = fit_spread(moments, standard.weights, standard.means, structure).variances
     np.testing.assert_allclose(found, standard.variances, atol=1e-5)
-
-
-def test_variances_are_raised_to_what_can_be_resolved_and_no_further():
-    p = Parameters(np.ones(1), np.zeros((1, 3)), np.array([[1e-6, 0.01, 0.5]]))
-    sure = Parameters(np.zeros(1), np.full((1, 3), 1e-9), np.full((1, 3), 1e-9))
-    np.testing.assert_allclose(
-        resolvable_variances(p, sure, 1e-9).variances, p.variances, rtol=1e-2
-    )
-    rough = Parameters(np.zeros(1), np.full((1, 3), 0.01), np.full((1, 3), 0.01))
-    raised = resolvable_variances(p, rough, 1e-9).variances[0]
-    # Half-normal mean s·√(2/π) for an estimate of 0, and the squared error of the mean.
-    assert raised[0] == pytest.approx(0.01 * np.sqrt(2 / np.pi) + 1e-4, rel=0.01)
-    assert raised[2] == pytest.approx(0.5 + 1e-4, rel=1e-3)
 
 
 def test_singular_values_count_components_of_exact_moments():
