@@ -1,4 +1,4 @@
-"""Counts that vary more than Poisson's law says: a mean and a size for each component.
+"""Counts that vary more than Poisson's distribution says: a mean and a size for each component.
 
 | symbol | name here |
 |---|---|
@@ -11,7 +11,7 @@
 The sum over k < y is exact up to h = 16. Beyond, its mean over h ≤ k < y is a smooth function of
 log y, and ℓ_j are the polynomials that interpolate it at Chebyshev's points y_j: twenty serve
 thousands of distinct counts. So EM needs the sums of some thirty statistics, and no histogram.
-At the Poisson limit, s → ∞, all maps have the values of Poisson's law.
+At the Poisson limit, s → ∞, all maps have the values of Poisson's distribution.
 """
 
 from __future__ import annotations

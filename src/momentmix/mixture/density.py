@@ -220,7 +220,7 @@ def _add_compiled(
 
 
 def _is_compiled(blocks: Blocks | None) -> bool:
-    """Whether compiled code has all statistics of the blocks: no law has others than z and z²."""
+    """Whether compiled code has all statistics of the blocks: products of features."""
     return code is not None and (blocks is None or not blocks.n_own)
 
 

@@ -4,7 +4,7 @@ Blocks that are not Gaussian bring these maps themselves: `momentmix.families.di
 
 | symbol | name here | shape |
 |---|---|---|
-| T(z) = (z, z², z_j z_k of `Blocks.pairs`, t of laws, 1) | `features_of` | (n_statistics, n) |
+| T(z) = (z, z², z_j z_k of `Blocks.pairs`, t, 1) | `features_of` | (n_statistics, n) |
 | log ω_i N(z; μ_i, Σ_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
 | Σ_z γ_i(z) T(z) → ω_i, μ_i, Σ_i | `m_step` | |
 
@@ -64,9 +64,9 @@ def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> 
     first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
     products = take(values, first, axis=-2) * take(values, second, axis=-2)
     own = (
-        law.statistics(xp.stack([values[..., j, :] for j in law.features], axis=-2), xp)
-        for law in blocks.laws
-        if law.n_statistics
+        part.statistics(xp.stack([values[..., j, :] for j in part.features], axis=-2), xp)
+        for part in blocks.laws
+        if part.n_statistics
     )
     return (*parts, products, *own)
 
@@ -102,8 +102,8 @@ def coefficients(parameters: Parameters) -> Float:
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
     own_parts = np.zeros((*constants.shape, blocks.n_own))
-    for law, own, places in blocks.stacks:
-        table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
+    for part, own, places in blocks.stacks:
+        table, k = part.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
         linear[..., own], quadratic[..., own] = table[..., :k], table[..., k : 2 * k]
         own_parts[..., places] = table[..., 2 * k : -1]
         squares[..., own], log_spread[..., own] = 0.0, 0.0
@@ -121,13 +121,13 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     means = statistics[..., :d] / divisor
     j, k = blocks.pairs.T
     products = np.concatenate([means**2, means[..., j] * means[..., k]], axis=-1)
-    start = d + blocks.n_spread  # of the statistics of laws beside z and z²
+    start = d + blocks.n_spread  # of the statistics t beside z and z²
     spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
     alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
     spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
-    for law, own, places in blocks.stacks:
+    for part, own, places in blocks.stacks:
         sums, squares = statistics[..., own], statistics[..., d + own]
-        means[..., own], spread[..., own] = law.m_step(
+        means[..., own], spread[..., own] = part.m_step(
             counts[..., None, None], sums, squares, statistics[..., start + places], prior
         )
     parts = spread[..., :d], spread[..., d:]
@@ -154,11 +154,11 @@ def sample(
             mixed = noise[np.ix_(rows, features)] @ roots[i].T
             scaled[np.ix_(rows, features)] = mixed * deviations[i]
     values = p.means[labels] + scaled
-    for law in p.blocks.laws:
-        own = list(law.features)
+    for part in p.blocks.laws:
+        own = list(part.features)
         for i in range(r):
             rows = np.flatnonzero(labels == i)
-            drawn = law.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
+            drawn = part.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
             values[np.ix_(rows, own)] = drawn
     return values, labels
 

@@ -35,7 +35,7 @@ class Pattern(NamedTuple):
     places: Int  # of T of the block in T(z), (n_T,)
     is_kept: NDArray[np.bool_]  # which of these are T of observed features
     tables: tuple[Int, Int]  # where matrices of the observed and of all features are in a spread
-    law: int | None = None  # its number in `Blocks.laws`, where the block has one
+    part: int | None = None  # its number in `Blocks.laws`, where the block has one
 
     @property
     def order(self) -> Int:
@@ -46,7 +46,7 @@ class Pattern(NamedTuple):
 def missing_values(features: Float, blocks: Blocks) -> NDArray[np.bool_]:
     """Which joined values are missing in rows T(z), (d, n), by the features that say so."""
     is_missing = np.zeros((blocks.n_features, features.shape[1]), dtype=bool)
-    middles = {law.features[-1]: law.observed_middle for law in blocks.laws}
+    middles = {part.features[-1]: part.observed_middle for part in blocks.laws}
     for value, seen, _ in blocks.missing:
         is_missing[value] = features[seen] <= middles[seen]
     return is_missing
@@ -64,32 +64,32 @@ def patterns(
             return []
         is_missing = missing_values(features, blocks)
     d, found = blocks.n_features, []
-    numbers = {law.features: number for number, law in enumerate(blocks.laws)}
+    numbers = {part.features: number for number, part in enumerate(blocks.laws)}
     any_missing = is_missing.any(axis=1)
     for features_of_block in blocks.partition:
-        block, law = np.array(features_of_block), numbers.get(features_of_block)
+        block, part = np.array(features_of_block), numbers.get(features_of_block)
         if not any_missing[block].any():
             continue
-        j, k = np.triu_indices(block.size if law is None else 0, 1)
-        table = np.zeros((0, 0), dtype=np.int64) if law is not None else blocks.table(block)
+        j, k = np.triu_indices(block.size if part is None else 0, 1)
+        table = np.zeros((0, 0), dtype=np.int64) if part is not None else blocks.table(block)
         places = np.concatenate([block, d + block, d + table[j, k], [blocks.n_statistics - 1]])
-        if law is not None:
-            places = blocks.statistics_of(law)
+        if part is not None:
+            places = blocks.statistics_of(part)
         incomplete = np.flatnonzero(is_missing[block].any(axis=0))
         for missing, members in rows_by_pattern(is_missing[np.ix_(block, incomplete)].T):
             rows, seen = incomplete[members], ~missing
             is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
-            order = np.argsort(missing, kind="stable") if law is None else []
+            order = np.argsort(missing, kind="stable") if part is None else []
             tables = table[np.ix_(order, order)], table
             parts = block[seen], block[missing], block, features[np.ix_(places, rows)]
-            found.append(Pattern(rows, *parts, places, is_kept, tables, law))
+            found.append(Pattern(rows, *parts, places, is_kept, tables, part))
     return found
 
 
-def _density(p: Parameters, features: Int, table: Int, law: int | None = None) -> Float:
+def _density(p: Parameters, features: Int, table: Int, part: int | None = None) -> Float:
     """Log-densities of some features of one block as linear functions of their T, (…, r, n_T)."""
-    if law is not None:
-        return p.blocks.laws[law].coefficients(p.means[..., features], p.variances[..., features])
+    if part is not None:
+        return p.blocks.laws[part].coefficients(p.means[..., features], p.variances[..., features])
     means, inverses = p.means[..., features], np.linalg.inv(p.spread[..., table])
     linear, (j, k) = (inverses @ means[..., None])[..., 0], np.triu_indices(features.size, 1)
     squares = -0.5 * np.diagonal(inverses, axis1=-2, axis2=-1)
@@ -115,7 +115,7 @@ def correct_joint(
     for pattern in found:
         first = int(pattern.block[0])
         if first not in complete:
-            complete[first] = _density(p, pattern.block, pattern.tables[1], pattern.law)
+            complete[first] = _density(p, pattern.block, pattern.tables[1], pattern.part)
         change, k = -complete[first], pattern.observed.size
         if k:
             change[..., pattern.is_kept] += _density(p, pattern.observed, pattern.tables[0][:k, :k])

@@ -117,10 +117,10 @@ class RowDensity:
     def _base_measures(self, features: Any) -> list[tuple[int, Float]]:
         """Parts (n,) of log-densities that are not linear in the statistics, with their columns."""
         columns, parts = self.schema.columns, []
-        for law in self.parameters.blocks.laws:
-            part = law.base_measure(features)
-            if part is not None:
-                parts.append((self.schema.column_of[law.features[0]], part))
+        for distribution in self.parameters.blocks.laws:
+            base = distribution.base_measure(features)
+            if base is not None:
+                parts.append((self.schema.column_of[distribution.features[0]], base))
         for number, column in enumerate(columns):
             if column.transform:  # the logarithm of its derivative, where the cell is seen
                 value, *seen = (features[:, j] for j in self.schema.features_of(number))
