@@ -31,7 +31,7 @@ from momentmix.fitting.em.em import Sample, bic, information_rows, joint_of, log
 from momentmix.fitting.em.passes import full_passes
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.scores import information_matrix
-from momentmix.fitting.halves import Again, Halves
+from momentmix.fitting.halves import Again, Halves, is_clear
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import describe, described_by_effect
 from momentmix.fitting.inference.findings import (
@@ -72,7 +72,7 @@ def answer_from_rows(problem: Problem, choice: Choice) -> StandardFit:
     """The answer by passes over the rows from the best candidate."""
     assert problem.sample is not None
     context, best = problem.context, choice.candidates[0]
-    sample = problem.sample.of_blocks(choice.blocks)
+    sample = problem.sample.of_blocks(choice.blocks).around(choice.within)
     with context.clock.stage("passes"):
         done = full_passes(sample, best.parameters, context)
     p = done.parameters[context.order_of(done.parameters)]  # before anything is drawn from it
@@ -111,11 +111,13 @@ class RowEvidence:
         test = begin(partial(run_test, moments, p, context, True), context.n_threads)
         with context.clock.stage("standard errors"):
             uncertainty = self._uncertainty()
+        with context.clock.stage("halves"):
+            again = self.halves.compare(p)._replace(cut=self.halves.cut(p))
         if p.n_components > 1:
             with context.clock.stage("support"):
                 support = support_from_rows(self.sample, p, context)
-        with context.clock.stage("halves"):
-            again = self.halves.compare(p)._replace(cut=self.halves.cut(p))
+            if support.supported is False and is_clear(p, again.reproducibility.min()):
+                support = Support(p.n_components, True, "other rows give all groups, with gaps")
         certificate = certify(moments, p, test, uncertainty, support, context, again=again)
         if not p.blocks.missing:
             findings = certificate.findings

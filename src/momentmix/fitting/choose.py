@@ -34,6 +34,7 @@ from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import (
+    FEW_ROWS,
     JOINED,
     Candidate,
     given_candidate,
@@ -42,10 +43,10 @@ from momentmix.fitting.em.search import (
     single_component,
 )
 from momentmix.fitting.em.starts import split_starts
-from momentmix.fitting.halves import Halves
+from momentmix.fitting.halves import BEYOND_BIC, CLEAR_GAP, Halves
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHOUT_GAP
 from momentmix.fitting.inference.findings import LEAST_ROWS_PER_PARAMETER
-from momentmix.fitting.joining import BlockSearch, Option
+from momentmix.fitting.joining import BlockSearch, Option, within_components
 from momentmix.fitting.options import Number
 from momentmix.fitting.outcome import JoinedColumns, Trial
 from momentmix.fitting.problem import Problem
@@ -57,6 +58,7 @@ from momentmix.progress import detail
 
 _ROWS_OF_A_GROUP = 6  # three in each half: of fewer, halves say nothing
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
+_BEYOND = 2  # with few rows numbers are fitted in full, from so far above least BIC downwards
 _PATIENCE = 4  # numbers in a row that fail, or where BIC rises, end the search, from there on
 _SEED = 35
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
@@ -71,6 +73,7 @@ class Choice(NamedTuple):
     note: str = ""
     tried: tuple[Trial, ...] = ()
     joined: tuple[JoinedColumns, ...] = ()
+    within: Float | None = None  # covariance pooled within components, where the prior takes it
 
 
 def choose(problem: Problem, n_components: Number, asked: AskedBlocks) -> Choice:
@@ -86,10 +89,8 @@ def choose(problem: Problem, n_components: Number, asked: AskedBlocks) -> Choice
         with context.clock.stage("number of components"):
             numbers.run()
         choice = numbers.choice()
-    elif blocks is None:
-        choice = _choose_blocks(sample, n_components, context)
     else:
-        choice = Choice(n_components, blocks, ())
+        choice = full_fit(sample, n_components, blocks, context)
     check_widest(choice.blocks, sample.moments, choice.n_components)
     if choice.candidates:
         return choice
@@ -97,12 +98,59 @@ def choose(problem: Problem, n_components: Number, asked: AskedBlocks) -> Choice
     return choice._replace(candidates=found)
 
 
-def _choose_blocks(sample: Sample, n_components: int, context: FitContext) -> Choice:
-    """Blocks of least BIC of a number of components."""
+def full_fit(
+    sample: Sample,
+    n_components: int,
+    blocks: Blocks | None,
+    context: FitContext,
+    known: Parameters | None = None,
+) -> Choice:
+    """The best mixture of a number of components by a full search, and its blocks.
+
+    With few rows the search is repeated with a prior around the covariance pooled within the
+    components that were found, or are `known`.
+    """
+    if blocks is not None:
+        check_widest(blocks, sample.moments, n_components)
+    borrows = borrows_strength(sample, n_components, context)
+    if known is None or not borrows:
+        choice = _searched(sample, n_components, blocks, context, known)
+        if not borrows:
+            return choice
+        known = choice.candidates[0].parameters
+    within = np.tensordot(known.weights, within_components(sample, known), 1)
+    return _searched(sample.around(within), n_components, blocks, context, known)._replace(
+        within=within
+    )
+
+
+def borrows_strength(sample: Sample, n_components: int, context: FitContext) -> bool:
+    """Whether rows are so few that covariances of components borrow strength from each other."""
+    moments = sample.moments
+    has_values = any(law.value_feature is not None for law in moments.laws)
+    is_few = sample.is_all and moments.n_counted < FEW_ROWS
+    return is_few and n_components > 1 and context.start is None and not has_values
+
+
+def _searched(
+    sample: Sample,
+    n_components: int,
+    blocks: Blocks | None,
+    context: FitContext,
+    known: Parameters | None,
+) -> Choice:
+    """The best mixture of a full search, in which a mixture that is known competes."""
+    if blocks is not None:
+        candidates = _candidates(sample.of_blocks(blocks), n_components, context, known)
+        return Choice(n_components, blocks, candidates)
     search = BlockSearch(sample, context)
-    for blocks in search.kinds(n_components):
-        with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
-            search.improve(search.start(n_components, blocks))
+    kinds = search.kinds(n_components)
+    if known is not None:
+        search.add(known)
+        kinds = [known.blocks]
+    for kind in kinds:
+        with context.clock.stage("full blocks" if kind.joined else "diagonal blocks"):
+            search.improve(search.start(n_components, kind))
     with context.clock.stage("blocks"):
         search.validate()
         blocks = search.best.parameters.blocks
@@ -110,7 +158,9 @@ def _choose_blocks(sample: Sample, n_components: int, context: FitContext) -> Ch
     return Choice(n_components, blocks, candidates, search.note(), (), search.joined())
 
 
-def _candidates(sample: Sample, n_components: int, context: FitContext) -> list[Candidate]:
+def _candidates(
+    sample: Sample, n_components: int, context: FitContext, known: Parameters | None = None
+) -> list[Candidate]:
     """Starts for the passes, best first."""
     if n_components == 1:
         single = single_component(sample, sample.blocks, context)
@@ -118,7 +168,7 @@ def _candidates(sample: Sample, n_components: int, context: FitContext) -> list[
     with context.clock.stage("candidates"):
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
-        return ranked_candidates(sample, n_components, context)
+        return ranked_candidates(sample, n_components, context, known)
 
 
 def limit_note(number: int, context: FitContext) -> str:
@@ -144,7 +194,9 @@ class _Numbers:
         self.context = replace(context, rng=np.random.default_rng(_SEED))
         self.search = BlockSearch(sample.ordered(), self.context)
         self.halves = Halves(sample, self.context)
+        self.blocks = blocks
         self.kinds = self.search.kinds(2) if blocks is None else [blocks]
+        self.has_few_rows = self.by_halves and borrows_strength(sample, 2, context)
         self.found: dict[int, Float] = {}  # reproducibility by number
         self.instead: dict[int, Option] = {}  # blocks that are found again, not those of least BIC
         self.passed = [1]  # numbers whose components are found again
@@ -170,7 +222,10 @@ class _Numbers:
             option = self.best(number)
             if option is None:
                 break
-            if self.by_halves:
+            if self.has_few_rows:
+                if number > self.wanted + _BEYOND:
+                    break
+            elif self.by_halves:
                 if not self.try_option(option):
                     self._try_other_blocks(number)
                 is_idle = number >= _FIRST_LEVEL and number - self.passed[-1] >= _PATIENCE
@@ -234,8 +289,11 @@ class _Numbers:
 
     def try_option(self, option: Option) -> bool:
         """Whether halves give a mixture again."""
-        p, number = option.parameters, option.parameters.n_components
-        needed = self._needed(p)
+        return self.try_mixture(option.parameters)
+
+    def try_mixture(self, p: Parameters) -> bool:
+        """Whether halves give a mixture again."""
+        number, needed = p.n_components, self._needed(p)
         again = self.halves.compare(p, needed)
         self.found[number] = again.reproducibility
         is_found = bool(self.found[number].min() >= needed)
@@ -265,17 +323,21 @@ class _Numbers:
 
     def _needed(self, p: Parameters) -> float:
         """The least reproducibility that counts for a mixture."""
+        if (self.has_few_rows or p.n_components != self.wanted) and self.halves.cut(p):
+            return inf
         if p.n_components == self.wanted:
             return LEAST_REPRODUCIBILITY
-        if self.halves.cut(p):
-            return inf
-        has_gaps = _has_gaps(p)
+        gap = float(np.nanmin(separation_of(p)))
         if p.n_components > self.wanted:
-            return WITHOUT_GAP if has_gaps else inf
-        return LEAST_REPRODUCIBILITY if has_gaps else WITHOUT_GAP
+            if self.has_few_rows and gap >= CLEAR_GAP:
+                return BEYOND_BIC
+            return WITHOUT_GAP if gap >= LEAST_GAP else inf
+        return LEAST_REPRODUCIBILITY if gap >= LEAST_GAP else WITHOUT_GAP
 
     def choice(self) -> Choice:
         """The number, by a full search, and its blocks."""
+        if self.has_few_rows:
+            return self._largest_full_fit()
         search = self.search
         if not self.by_halves:
             self.passed = [self.wanted]
@@ -301,6 +363,33 @@ class _Numbers:
             )
             note, joined = f"{note}; {search.note(reasons)}", search.joined()
         return Choice(number, blocks, candidates, note, chosen(trials, number), joined)
+
+    def _largest_full_fit(self) -> Choice:
+        """The full fit of the most components that halves of the rows give again."""
+        quick = {r: self.best(r) for r in sorted({r for r, _ in self.search.options})}
+        trials = {r: Trial(r, nan, o.score, o.bic, False) for r, o in quick.items() if o}
+        sample, top = self.search.sample, min(self.wanted + _BEYOND, max(quick))
+        for number in range(top, 0, -1):
+            option = quick.get(number)
+            known = None if option is None or number == 1 else option.parameters
+            choice = full_fit(sample, number, self.blocks, self.context, known)
+            if number == 1:
+                break
+            p = choice.candidates[0].parameters
+            self.halves.center(choice.within)
+            is_chosen = self.try_mixture(p)
+            priced = self.search.priced(p)
+            again = tuple(self.found[number].tolist())
+            trials[number] = Trial(number, nan, priced.score, priced.bic, False, again)
+            if is_chosen:
+                break
+        note = f"n_components={number}: the largest of 1 to {max(trials)} that halves of the rows "
+        note = f"{note}reproduced{limit_note(number, self.context)}"
+        if number == self.most < self.context.max_components:
+            d = self.moments.n_features
+            note += f"; {self.moments.n_counted} rows with {d} features allow no more"
+        note = "; ".join(filter(None, [note, choice.note]))
+        return choice._replace(note=note, tried=chosen(trials, number))
 
     def _searched(self, number: int) -> list[Candidate] | None:
         """Candidates of a full search; None where halves do not give its mixture again."""

@@ -14,6 +14,7 @@ same rows, so that numbers of components are compared on the same halves.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import ceil
 from typing import NamedTuple
 
@@ -49,6 +50,10 @@ _CLOSE, _FAR = 0.1, 0.5  # of what is needed: within, or after one split so far 
 # Fresh starts of a half: of each kind, EM steps on so many rows, and those that go on.
 _SEEDED, _RANDOM, _SHORT_STEPS, _SHORT_ROWS, _KEPT = 3, 2, 15, 3000, 2
 _STEPS = 60
+# BIC asks too much for covariances that borrow strength from each other: where gaps are clear, more
+# components than it wants may count.
+BEYOND_BIC, CLEAR_GAP = 0.8, 0.5
+_CENTERINGS = 2  # of the prior of covariances, by those of the half
 _CLAIMED, _SHOWN = 0.25, 0.5  # a valley of the mixture, and the part of it that rows have to show
 _ERROR = 0.35  # of the valley, at most, of what rows show: else too few rows lie near it
 _WINDOW = 0.1  # of the distance of two means, to either side, in which rows are counted
@@ -91,6 +96,10 @@ class Halves:
         needed = 2 * LEAST_OF_A_COMPONENT / max(float(p.weights.min()), 1e-6)
         return cls(sample, context, max(ROWS, ceil(needed)))
 
+    def center(self, within: Float | None) -> None:
+        """Give the prior of covariances the center of a mixture that is compared next."""
+        self.sample = self.sample.around(within)
+
     def splits(self) -> Iterator[tuple[int, Int]]:
         """Number of each split, and the half that each row is in."""
         for number in range(MOST_SPLITS):
@@ -110,10 +119,16 @@ class Halves:
     def fitted(self, places: NDArray[np.bool_], p: Parameters, seed: list[int]) -> Parameters:
         """The best mixture of some rows that EM finds from `p` and from fresh starts."""
         features, r = np.ascontiguousarray(self.features(p)[:, places]), p.n_components
-        prior = self.context.prior(self.sample.moments, p.blocks, features.shape[1], r)
-        starts = [p, *fresh_starts(features, r, prior, seed)]
-        found, values = settle(features, Parameters.stack(starts), prior, _STEPS)
-        return found[int(values.argmax())]
+        moments, n = self.sample.moments, features.shape[1]
+        prior = self.context.prior(moments, p.blocks, n, r)
+        batch = Parameters.stack([p, *fresh_starts(features, r, prior, seed)])
+        batch, values = settle(features, batch, prior, _STEPS)
+        for _ in range(_CENTERINGS if moments.within is not None else 0):
+            best = batch[int(values.argmax())]  # of these rows alone
+            within = np.tensordot(best.weights, best.matrices, 1)
+            prior = self.context.prior(replace(moments, within=within), p.blocks, n, r)
+            batch, values = settle(features, batch, prior, _STEPS)
+        return batch[int(values.argmax())]
 
     def compare(self, p: Parameters, needed: float = LEAST_REPRODUCIBILITY) -> Again:
         """Fit the halves of several splits; fewer where it is clear whether `needed` is reached."""
@@ -232,6 +247,11 @@ def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
             counts = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
             lowest, first, second = counts
             yield Valley((k, i), depth, lowest, min(first, second))
+
+
+def is_clear(p: Parameters, reproducibility: float) -> bool:
+    """Whether components have gaps between them and so high a least reproducibility."""
+    return bool(reproducibility >= BEYOND_BIC and np.nanmin(separation_of(p)) >= CLEAR_GAP)
 
 
 def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:

@@ -7,8 +7,10 @@
 | log p(λ) | `VariancePrior` | |
 
 Covariances of a block are measured by the total covariance of its features: λ = 1 is as wide as all
-rows together, in every direction. The prior depends on the λ alone, so that the most probable Σ has
-the eigenvectors of the rows' own R⁻¹ W R⁻ᵀ, and each λ is found by itself.
+rows together, in every direction. With few rows they are measured by the covariance pooled within
+components, once some are known: components borrow strength from each other. The prior depends on
+the λ alone, so that the most probable Σ has the eigenvectors of the rows' own R⁻¹ W R⁻ᵀ, and each λ
+is found by itself.
 """
 
 from __future__ import annotations
@@ -41,16 +43,23 @@ class Structure:
     floor: float | Float
     blocks: Blocks | None = None  # by default every feature is a block of its own
     roots: tuple[Float, ...] = ()  # R of each joined block, a lower triangle (k, k)
+    units: float | Float = 1.0  # variances that those of single features are measured by, (d,)
+    is_pooled: bool = False  # whether R and units are those within components, not of all rows
 
     @classmethod
-    def of_total(cls, floor: float | Float, blocks: Blocks, total: Float) -> Structure:
-        """The structure of features with this total covariance (d, d), which is known."""
+    def of_covariance(
+        cls, floor: float | Float, blocks: Blocks, covariance: Float, is_pooled: bool = False
+    ) -> Structure:
+        """The structure around a covariance (d, d): of all rows, or pooled within components."""
         roots = []
         for features, _ in blocks.places:
-            values, vectors = np.linalg.eigh(total[np.ix_(features, features)])
-            values = np.maximum(values, _LEAST_TOTAL)
+            values, vectors = np.linalg.eigh(covariance[np.ix_(features, features)])
+            values = np.maximum(values, _LEAST_TOTAL * (values[-1] if is_pooled else 1.0))
             roots.append(np.linalg.cholesky((vectors * values) @ vectors.T))
-        return cls(np.full(blocks.n_features, floor), blocks, tuple(roots))
+        floors, units = np.full(blocks.n_features, floor), np.ones(blocks.n_features)
+        if is_pooled:
+            units[blocks.gaussian] = np.diagonal(covariance)[blocks.gaussian]
+        return cls(floors, blocks, tuple(roots), np.maximum(units, floors), is_pooled)
 
     @property
     def is_diagonal(self) -> bool:
@@ -100,12 +109,12 @@ class Structure:
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""
         assert self.blocks is not None
-        floor = np.broadcast_to(self.floor, self.blocks.n_features)
-        return float(floor[list(self.blocks.joined[place])].max())
+        relative = np.broadcast_to(self.floor / self.units, self.blocks.n_features)
+        return float(relative[list(self.blocks.joined[place])].max())
 
     def eigenvalues(self, p: Parameters) -> Float:
         """Relative eigenvalues of all covariances, of shape (…, r, d): a place for each feature."""
-        values, spread = p.variances.copy(), p.spread
+        values, spread = p.variances / self.units, p.spread
         for place, (features, places) in enumerate(p.blocks.places):
             values[..., features] = np.linalg.eigvalsh(self.relative(spread[..., places], place))
         return values
@@ -166,6 +175,7 @@ class VariancePrior:
         """The prior for so many rows and components of features of variance 1.
 
         s = r^(−2/d), as in Fraley and Raftery (2007): r components share the volume of the rows.
+        Measured by the covariance pooled within components, s = 1.
         a = s / √N, the rate of Chen and Tan (2009): it vanishes, and slower than 1/N. A single
         component has no prior: its likelihood has one maximum.
         """
@@ -173,7 +183,7 @@ class VariancePrior:
         floors = np.asarray(structure.floor)
         if n_components == 1:
             return cls(floors, structure=structure)
-        scale = float(n_components) ** (-2.0 / floors.size)
+        scale = 1.0 if structure.is_pooled else float(n_components) ** (-2.0 / floors.size)
         return cls(floors, scale, scale / n_rows**0.5, structure)
 
     def blocks_for(self, n_statistics: int) -> Blocks:
@@ -205,12 +215,14 @@ class VariancePrior:
         """Most probable spread from sums of squares and products about the mean, (…, r, d + P)."""
         structure = self.structure
         if structure.is_diagonal:
-            return self.variances(counts, squares)
+            units = structure.units
+            return np.asarray(self.variances(counts, squares / units, self.floor / units) * units)
         assert structure.blocks is not None
         d, single = structure.blocks.n_features, structure.blocks.single
         spread = squares.copy()
-        floor = np.broadcast_to(self.floor, d)[single]
-        spread[..., single] = self.variances(counts, squares[..., single], floor)
+        units = np.broadcast_to(structure.units, d)[single]
+        floor = np.broadcast_to(self.floor, d)[single] / units
+        spread[..., single] = units * self.variances(counts, squares[..., single] / units, floor)
         for place, (features, places) in enumerate(structure.blocks.places):
             matrices = structure.relative(squares[..., places], place)
             values, vectors = np.linalg.eigh(matrices)
@@ -224,7 +236,7 @@ class VariancePrior:
         The floor, or where the added squares are half of all.
         """
         counts = np.maximum(n_rows * parameters.weights, FEWEST_ROWS)[..., None]
-        lowest = np.maximum(2.0 * self.added_squares / counts, self.floor)
+        lowest = np.maximum(2.0 * self.added_squares * self.structure.units / counts, self.floor)
         return np.asarray(np.broadcast_to(lowest, parameters.variances.shape))
 
     def _widths(self) -> float | Float:

@@ -19,7 +19,7 @@ typedef struct {
 typedef struct {
     isize k, r, d, n_pairs, n_squares, n_own, n_blocks, widest;
     double scale, added_squares;
-    const double *floor;
+    const double *floor, *units; /* least variances, and what variances are measured by */
     block *blocks;
     int64_t *squares; /* of each feature, where z² is among the sums; −1: not needed */
     double *weights, *means, *spread;
@@ -209,7 +209,8 @@ static void single_m_step(const batch *b, const block *p, double n, const double
 {
     for (isize i = 0; i < p->width; i++) {
         isize j = p->features[i];
-        spread[j] = most_probable(b, n, sums[b->squares[j]] - n * (mean[j] * mean[j]), b->floor[j], 1);
+        double unit = b->units[j], squares = sums[b->squares[j]] - n * (mean[j] * mean[j]);
+        spread[j] = unit * most_probable(b, n, squares / unit, b->floor[j] / unit, 1);
     }
 }
 
@@ -351,7 +352,7 @@ static double log_prior(const batch *b, isize m, double *space)
                 sum += joined_log_prior(b, p, spread, space);
             else
                 for (isize i = 0; i < p->width; i++)
-                    sum += log_prior_of(b, spread[p->features[i]], 1);
+                    sum += log_prior_of(b, spread[p->features[i]] / b->units[p->features[i]], 1);
     }
     return sum;
 }

@@ -170,7 +170,7 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     for (isize i = 0; i < b->d; i++) /* the squares come first */
         if (b->n_pairs < 0 || run.rows.products[2 * i] != i || run.rows.products[2 * i + 1] != i)
             return done(&h, NULL);
-    if (!b->k || floor.n < b->d || means.n < times(n, b->d) || values.n < 2 * b->k)
+    if (!b->k || floor.n < 2 * b->d || means.n < times(n, b->d) || values.n < 2 * b->k)
         return done(&h, NULL);
     isize size = n_statistics(&run.rows);
     n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
@@ -187,7 +187,7 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     }
     if (run.space) {
         run.task = (task){n_threads, 0, do_mixtures};
-        b->floor = floor.data, b->weights = weights.data, b->means = means.data, b->spread = spread.data;
+        b->floor = floor.data, b->units = b->floor + b->d, b->weights = weights.data, b->means = means.data, b->spread = spread.data;
         run.values = values.data;
         Py_BEGIN_ALLOW_THREADS
         on_threads(&run.task, n_threads);

@@ -26,7 +26,7 @@ def case():
     rng = np.random.default_rng(5)
     p = parameters(rng)
     z, _ = gaussian.sample(p, N, rng)
-    structure = Structure.of_total(1e-6, BLOCKS, np.cov(z.T))
+    structure = Structure.of_covariance(1e-6, BLOCKS, np.cov(z.T))
     return p, z, features_of(z, BLOCKS), VariancePrior.of_rows(N, 3, structure)
 
 
@@ -34,7 +34,7 @@ def test_the_m_step_is_the_maximum(case):
     """Of expected log-likelihood plus prior, over all covariances of a block."""
     _, z, _, _ = case
     rows, block = z[:40, [1, 4, 5]], Blocks.full(3)
-    structure = Structure.of_total(1e-6, block, np.cov(z[:, [1, 4, 5]].T))
+    structure = Structure.of_covariance(1e-6, block, np.cov(z[:, [1, 4, 5]].T))
     prior = VariancePrior(1e-6, 0.4, 0.05, structure)
     found = m_step(features_of(rows, block).sum(axis=1)[None], prior)
 
@@ -74,7 +74,7 @@ def test_scores_are_derivatives(case):
 
 def test_floors_are_least_eigenvalues(case):
     p, z, _, _ = case
-    structure = Structure.of_total(0.3, BLOCKS, np.cov(z.T))
+    structure = Structure.of_covariance(0.3, BLOCKS, np.cov(z.T))
     raised = structure.raised(p)
     values = structure.eigenvalues(raised)
     assert values.min() >= 0.3 * (1 - 1e-9)

@@ -77,7 +77,7 @@ def case_of(name, n, k=3):
     if name.endswith("at random"):
         laws = (replace(x, at_random=True) if x.has_missing else x for x in p.blocks.laws)
         p = replace(p, blocks=replace(p.blocks, laws=tuple(laws))).completed()
-    structure = Structure.of_total(1e-6, p.blocks, np.cov(rows.T))
+    structure = Structure.of_covariance(1e-6, p.blocks, np.cov(rows.T))
     rng = np.random.default_rng(1)
     moved = [
         Parameters(p.weights, p.means + 0.3 * rng.normal(size=p.means.shape), p.variances,
@@ -151,4 +151,4 @@ def test_neither_threads_nor_other_mixtures_change_the_bits(name, n):
 
 def test_a_law_without_compiled_maps_has_no_layout():
     blocks = Blocks(1, (), (Distribution((0,), Geometric()),))
-    assert Structure.of_total(1e-6, blocks, np.eye(1)).layout(blocks) is None
+    assert Structure.of_covariance(1e-6, blocks, np.eye(1)).layout(blocks) is None

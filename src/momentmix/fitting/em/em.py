@@ -6,6 +6,7 @@ Sums of blocks of rows are added in the order of the blocks: the bits do not dep
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import pairwise
 from math import log
 from typing import Any, NamedTuple, cast
@@ -172,7 +173,8 @@ def _compiled_steps(
     blocks = start.blocks
     weights, means, spread = (np.array(x) for x in (start.weights, start.means, start.spread))
     values = np.full((2, len(weights)), -np.inf)
-    floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
+    sides = (prior.floor, prior.structure.units)
+    floor = np.array([np.broadcast_to(x, means.shape[-1:]) for x in sides], dtype=np.float64)
     done = code.em_steps(
         features, n_steps, weights.shape[-1], n_threads, prior.scale, prior.added_squares, floor,
         compiled_products(blocks, blocks.n_features), *layout, weights, means, spread, values,
@@ -263,6 +265,10 @@ class Sample(NamedTuple):
         )
         judges = features if self.is_all else judges
         return self._replace(features=features, judges=judges, blocks=blocks)
+
+    def around(self, within: Float | None) -> Sample:
+        """The same with a prior around the covariance pooled within components, (d, d)."""
+        return self._replace(moments=replace(self.moments, within=within))
 
     def without_rows(self) -> Sample:
         """The same sample, which does not keep all rows in memory."""

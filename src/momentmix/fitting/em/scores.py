@@ -319,7 +319,7 @@ def add_prior(
     """
     p, structure = parameters, prior.structure
     places = component_places(p)[:, 1 + p.means.shape[1] :]
-    values, turns = p.variances.copy(), []
+    values, turns = p.variances / structure.units, []
     for place, (features, table) in enumerate(p.blocks.places):
         roots = np.linalg.cholesky(p.spread[..., table])
         _, singular, right = np.linalg.svd(structure.inverses[place] @ roots)

@@ -71,6 +71,7 @@ class StandardMoments:
     grids: Float | None = None
     # Covariances of observed values (d, d), for joined columns with missing cells.
     observed_covariance: Float | None = None
+    within: Float | None = None  # pooled within components; the center of the prior where known
 
     def __post_init__(self) -> None:
         d = self.n_features
@@ -151,11 +152,13 @@ class StandardMoments:
         """Return blocks and floors of the features, with the total covariances of blocks."""
         blocks = blocks or self.alone
         floors = self.floors()
+        if self.within is not None:
+            return Structure.of_covariance(floors, blocks, self.within, is_pooled=True)
         if blocks.is_diagonal:
             return Structure(floors)
         total = self.observed_covariance if blocks.missing else self.total_covariance
         assert total is not None
-        return Structure.of_total(floors, blocks, total)
+        return Structure.of_covariance(floors, blocks, total)
 
     def joined(self, groups: Iterable[Sequence[int]]) -> Blocks:
         """Return the blocks in which groups of features are joined, also with missing cells."""
