@@ -18,8 +18,6 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.progress import tell
 
-_LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
-
 
 @dataclass(frozen=True)
 class Clock:

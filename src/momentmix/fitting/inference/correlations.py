@@ -23,6 +23,7 @@ from scipy.special import gammaincc, gammaln, ndtri_exp
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.moments.conditions import Conditions
+from momentmix.fitting.moments.monomials import Slopes
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.parameters import Parameters
@@ -123,7 +124,8 @@ class _Directions:
         blocks, self._n = parameters.blocks, conditions.size
         self.pairs = index_sets(conditions.n_features, 2)
         monomials = conditions.by_block(blocks)
-        moments, slopes = monomials.moments_and_slopes(parameters), monomials.mean_slopes
+        moments, slopes = monomials.moments_and_slopes(parameters), monomials.slopes
+        slopes = Slopes(*(table[slopes.columns < conditions.n_features] for table in slopes))
         values = moments[slopes.monomials] * slopes.factors[:, None]
         values *= np.sqrt(parameters.variances).T[slopes.columns]
         order = np.argsort(slopes.rows, kind="stable")
