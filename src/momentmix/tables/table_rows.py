@@ -157,19 +157,6 @@ class TableRows(Rows):
         name = self.sources[0].name
         return InputError(f"a table must hold at least one row; {name} holds no rows{kind}.{cure}")
 
-    def _check_numeric(self) -> None:
-        """Raise where a column is text that nothing is known of."""
-        texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]
-        if texts and self.encoding is None:
-            source, numbers = self.sources[0], self.columns[0]
-            labels = [f"{source.label(numbers[j])} ({self.kinds[j].type})" for j in texts]
-            refused = ", ".join(labels).replace("column ", "")
-            raise InputError(
-                f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
-                f"them out with {option(exclude=...)}, or select others with "
-                f"{option(columns=...)}."
-            )
-
     # -- passes over the rows ------------------------------------------------------------------
 
     def batches(
@@ -231,7 +218,6 @@ class TableRows(Rows):
         for prediction: `others` are as they are written, and `RowBlock.left_out` marks missing
         cells, which are no error unless the rows were opened with missing="error".
         """
-        self._check_numeric()
         blocks = self._encoded(table, others, unseen)
         return blocks if self.sources[table].in_memory else read_ahead(blocks)
 
