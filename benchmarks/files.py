@@ -188,10 +188,7 @@ def bench_summarize(run, kinds):
     output = run.folder / "rows.mms"
     for kind in kinds:
         path = run.file(kind)
-        threads = [] if options.threads is None else ["--n-threads", options.threads]
-        figures, _ = run.command(
-            "summarize", path, "-o", output, "-m", options.order, "--force", *threads
-        )
+        figures, _ = run.command("summarize", path, "-o", output, "-m", options.order)
         found = mm.MomentSummary.load(output)
         assert found.n_rows == options.rows
         np.testing.assert_allclose(found.mean, known.mean, rtol=1e-10)
@@ -214,7 +211,7 @@ def bench_predict(run, kinds):
     output = run.folder / "labels.csv"
     for kind in kinds:
         path = run.file(kind)
-        arguments = ("predict", run.folder / "model.json", path, "-o", output, "--force", "-q")
+        arguments = ("predict", run.folder / "model.json", path, "-o", output)
         figures, _ = run.command(*arguments)
         labels = np.loadtxt(output, skiprows=1, dtype=np.int64)
         np.testing.assert_array_equal(labels, known)
@@ -235,7 +232,6 @@ def bench_density(run, kinds):
             "--density",
             "-o",
             output,
-            "--force",
             "--json",
         )
         np.testing.assert_allclose(json.loads(text)["log_likelihood_per_row"], known, rtol=1e-12)
@@ -248,13 +244,13 @@ def bench_start_up(run, kinds):
     """Whole processes on a file of 200 rows."""
     model, summary, rows = run.folder / "model.json", run.folder / "tiny.mms", run.rows[:200]
     tiny = {kind: run.file(kind, rows, "tiny") for kind in kinds}
-    commands = {f"summarize {kind}": ("summarize", path, "-o", summary, "--force")
+    commands = {f"summarize {kind}": ("summarize", path, "-o", summary)
                 for kind, path in tiny.items()}  # fmt: skip
     one = next(iter(tiny.values()))
     commands |= {
         "--version": ("--version",),
         "predict": ("predict", model, one),
-        "fit": ("fit", summary, "-r", 2, "-o", run.folder / "fit.json", "--force"),
+        "fit": ("fit", summary, "-r", 2, "-o", run.folder / "fit.json"),
     }
     for name, arguments in commands.items():
         codes = (0, 4) if name == "fit" else (0,)
@@ -278,7 +274,6 @@ def main():
     parser.add_argument("--features", type=int, default=15)
     parser.add_argument("--order", type=int, default=4)
     parser.add_argument("--formats", nargs="+", choices=FORMATS, default=FORMATS)
-    parser.add_argument("--threads", type=int, default=None, help="of summarize")
     parser.add_argument("--repeat", type=int, default=3, help="runs, of which the best is printed")
     parser.add_argument("--folder", type=Path, default=None, help="where to put the files")
     options = parser.parse_args()

@@ -78,7 +78,7 @@ else:
 def work():
     import subprocess
     command = [sys.executable, "-c", "from momentmix.cli import main; main()", "summarize", path]
-    subprocess.run([*command, "-o", path + ".mms", "--force"], check=True, capture_output=True)
+    subprocess.run([*command, "-o", path + ".mms"], check=True, capture_output=True)
     return mm.MomentSummary.load(path + ".mms")
 seconds, s = best(work, 3)
 done(seconds, s.n_rows == {n})

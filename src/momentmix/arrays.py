@@ -146,13 +146,6 @@ def physical_memory() -> int:
         return 8 << 30
 
 
-def weight_squares(blocks: Float, weights: Float | None) -> Float:
-    """Σ w² of each block."""
-    if weights is None:
-        return np.full(len(blocks), float(blocks.shape[1]))
-    return np.asarray(np.vecdot(weights, weights))
-
-
 def readable(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array, or a copy if it is not aligned: compiled code refuses such numbers."""
     return array if array.flags.aligned else array.copy()

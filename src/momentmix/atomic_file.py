@@ -64,13 +64,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     os.close(descriptor)
 
 
-def short_name(name: str) -> str:
-    """Return at most the first 100 bytes of a name, whole characters: a suffix can be added."""
-    return os.fsencode(name)[:100].decode(sys.getfilesystemencoding(), "ignore")
-
-
 def _create(target: Path, mode: int) -> tuple[Path, int]:
-    """Create a temporary file beside the target."""
-    temporary = target.with_name(f".{short_name(target.name)}.{secrets.token_hex(8)}.tmp")
+    """Create a temporary file beside the target, with the first 100 bytes of its name."""
+    name = os.fsencode(target.name)[:100].decode(sys.getfilesystemencoding(), "ignore")
+    temporary = target.with_name(f".{name}.{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return temporary, os.open(temporary, flags, mode)

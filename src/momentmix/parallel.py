@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
-from functools import lru_cache, wraps
+from functools import lru_cache, partial
 from threading import RLock, get_ident
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from threadpoolctl import ThreadpoolController
 
@@ -24,8 +24,6 @@ from momentmix.progress import tick
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
-P = ParamSpec("P")
-R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
@@ -44,24 +42,17 @@ def _set_threads(library: Any, n_threads: int) -> None:
     release(force=True)
 
 
-def _is_per_thread(library: Any) -> bool:
-    """Whether each thread has its own number (OpenBLAS with OpenMP since threadpoolctl 3.8)."""
-    layer = library.internal_api, getattr(library, "threading_layer", None)
-    return layer == ("openblas", "openmp") and hasattr(library, "clear_controlling_thread")
-
-
 class _BlasLimit:
     """A limit on the number of BLAS threads: the latest that is held; without any, as it was."""
 
     def __init__(self) -> None:
         self._lock = RLock()
         self._limits: dict[object, tuple[int, int]] = {}  # holder → its thread, number of threads
-        self._initial: dict[tuple[str, int | None], int] = {}  # number by library (and thread)
+        self._initial: dict[str, int] = {}  # number of threads by library
 
     def in_child(self) -> None:
         """Forget, after a fork, the threads that the child does not have: one may hold the lock."""
-        self._lock = RLock()
-        here = get_ident()
+        self._lock, here = RLock(), get_ident()
         self._limits = {key: limit for key, limit in self._limits.items() if limit[0] == here}
 
     @contextmanager
@@ -79,16 +70,15 @@ class _BlasLimit:
                 self._apply()
 
     def _apply(self) -> None:
-        here = get_ident()
         for library in _libraries(len(sys.modules)):
-            per_thread = _is_per_thread(library)
-            key = library.filepath, here if per_thread else None
-            limits = [n for thread, n in self._limits.values() if thread == here or not per_thread]
-            if limits:
-                self._initial.setdefault(key, library.num_threads)
-            n_threads = limits[-1] if limits else self._initial.pop(key, library.num_threads)
-            if library.num_threads != n_threads:  # setting it takes longer than reading it
-                _set_threads(library, n_threads)
+            key, n_threads = library.filepath, library.num_threads
+            if self._limits:
+                self._initial.setdefault(key, n_threads)
+                wanted = [*self._limits.values()][-1][1]
+            else:
+                wanted = self._initial.pop(key, n_threads)
+            if n_threads != wanted:  # setting it takes longer than reading it
+                _set_threads(library, wanted)
 
 
 _BLAS = _BlasLimit()
@@ -110,21 +100,6 @@ def all_threads(size: int) -> Iterator[None]:
         yield
 
 
-def one_thread_below(rank: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Decorator for a function of (tensor, rank, …): one BLAS thread for ranks below `rank`."""
-
-    def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        @wraps(function)
-        def limited(*args: P.args, **kwargs: P.kwargs) -> R:
-            size = kwargs.get("rank", args[1] if len(args) > 1 else None)
-            with few_threads(isinstance(size, int) and size < rank):
-                return function(*args, **kwargs)
-
-        return limited
-
-    return decorate
-
-
 def usable_cores() -> int:
     """Number of cores that this process may use."""
     if hasattr(os, "sched_getaffinity"):
@@ -134,20 +109,15 @@ def usable_cores() -> int:
 
 def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> Iterator[T]:
     """Results in the order of the items, with at most 2·n_threads items in memory."""
-    if n_threads == 1:
+    pending: deque[Callable[[], T]] = deque()
+    with nullcontext() if n_threads == 1 else ThreadPoolExecutor(n_threads) as pool:
         for item in items:
-            yield work(item)
-            tick()
-        return
-    pending: deque[Future[T]] = deque()
-    with ThreadPoolExecutor(n_threads) as pool:
-        for item in items:
-            pending.append(pool.submit(work, item))
-            if len(pending) >= 2 * n_threads:
-                yield pending.popleft().result()
+            pending.append(pool.submit(work, item).result if pool else partial(work, item))
+            if pool is None or len(pending) >= 2 * n_threads:
+                yield pending.popleft()()
                 tick()
         while pending:
-            yield pending.popleft().result()
+            yield pending.popleft()()
             tick()
 
 

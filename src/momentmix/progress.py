@@ -64,10 +64,6 @@ def counting(
             yield count
 
 
-def count_nothing(n: int) -> None:
-    """Count where there is no bar."""
-
-
 def check_asked(asked: object, others: str = "") -> bool | None:
     """Return `asked` if it is True, False or None."""
     if asked is None or isinstance(asked, bool):
@@ -94,7 +90,7 @@ def row_counter(
 ) -> Callable[[int], Any]:
     """Count rows of a pass that begins, or of one that `goes_on` with another table."""
     if (bar := _bar()) is None:
-        return count_nothing
+        return lambda n: None
     if not goes_on or bar.bar_format is not None:
         bar.unit, bar.unit_scale = f" {unit}"[unit == "B" :], unit in ("rows", "B")
         _turn(bar, bar.desc.removesuffix(": "), None, total or None)

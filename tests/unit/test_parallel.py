@@ -106,48 +106,6 @@ def test_a_library_that_is_loaded_while_the_limit_is_held(monkeypatch):
     assert [library.num_threads for library in loaded] == [8, 6]
 
 
-class LibraryByThread(Library):
-    """As OpenBLAS by OpenMP: each thread has a number of its own."""
-
-    threading_layer = "openmp"
-
-    def __init__(self):
-        self.filepath, self.numbers = "per thread", {}
-
-    @property
-    def num_threads(self):
-        return self.numbers.get(threading.get_ident(), 8)
-
-    def set_num_threads(self, n):
-        self.numbers[threading.get_ident()] = n
-
-    def clear_controlling_thread(self, force):
-        assert force
-
-
-def test_a_library_with_a_number_for_each_thread(monkeypatch):
-    library, inside, leave = LibraryByThread(), threading.Event(), threading.Event()
-    monkeypatch.setattr(threads, "_libraries", lambda n_modules: [library])
-    seen = []
-
-    def hold():
-        with few_threads(True):
-            inside.set()
-            leave.wait()
-            seen.append(library.num_threads)
-        seen.append(library.num_threads)
-
-    worker = threading.Thread(target=hold, daemon=True)
-    with few_threads(True):
-        worker.start()
-        inside.wait()
-        assert library.num_threads == 1
-    assert library.num_threads == 8
-    leave.set()
-    worker.join()
-    assert seen == [1, 8]
-
-
 def test_libraries_are_looked_for_again_after_imports():
     script = """
         import numpy

@@ -214,12 +214,10 @@ def test_a_terminal_that_is_gone_stops_no_step(monkeypatch, terminal):
 # -- the command ------------------------------------------------------------------------------
 
 
-def test_a_quiet_command_shows_nothing(tmp_path, rows, terminal):
+def test_a_command_shows_its_progress(tmp_path, rows, terminal):
     np.save(tmp_path / "a.npy", rows)
     arguments = ["fit", str(tmp_path / "a.npy"), "-r", "2", "-o", str(tmp_path / "m.json")]
-    cli([*arguments, "--quiet"], standalone_mode=False)
-    assert terminal.getvalue() == ""
-    cli([*arguments, "--force"], standalone_mode=False)
+    cli(arguments, standalone_mode=False)
     assert "Fitting" in terminal.getvalue()
     assert screen(terminal.getvalue()) == ""
 

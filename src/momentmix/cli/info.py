@@ -1,88 +1,137 @@
-"""The command: which kind of file it is, and its facts as text or JSON."""
+"""``momentmix info``: what a file holds, as text or JSON."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import click
 
-from momentmix.cli.options import delimiter_option, header_option, json_option
-from momentmix.cli.output import say, say_json
-from momentmix.errors import printable
-from momentmix.wording import cut
+from momentmix.cli.files import key_values, load_cube, load_summary, say, say_json
+from momentmix.cli.options import json_option
+from momentmix.errors import InputError
+from momentmix.families.family import named
+from momentmix.fitting.record import load_fit
+from momentmix.groups.file import is_cube
+from momentmix.mixture.model_file import VERSION
+from momentmix.summary.column_facts import column_facts
+from momentmix.summary.file import is_summary_file
+from momentmix.summary.summary import MomentSummary
+from momentmix.tables.formats.csv_text import Dialect
+from momentmix.tables.opening import missing_input, open_file
+from momentmix.tables.schema import FORMAT, Schema
+from momentmix.wording import aligned, cut
 
-_LARGE = 1e15
 _WIDEST = 40  # letters of a cell of text
+_LARGE = 1e15
 
 
+@click.command("info")
 @click.argument("file")
-@delimiter_option
-@header_option
 @json_option
-def info_command(file: str, delimiter: str | None, header: bool | None, as_json: bool) -> None:
-    """Print the contents of a file.
+def info_command(file: str, as_json: bool) -> None:
+    """Print the contents of a file: a summary, a cube, a model, a schema, or data.
 
-    A summary, a cube, a model, a schema, or data. Nothing is fitted, and of data only the first
-    rows are read.
-    """
-    from momentmix.cli.file_facts import facts_of
+    Nothing is fitted, and of data only the first rows are read.
 
-    facts = facts_of(file, delimiter, header)
+    \b
+    momentmix info model.json
+    """  # noqa: D301, click does not rewrap what follows a backspace
+    facts = _facts(file)
     if as_json:
-        say_json(facts)
-    else:
-        say(*_lines(facts))
-
-
-# -- text -------------------------------------------------------------------------------------
-
-
-def _lines(facts: dict[str, Any]) -> list[str]:
-    """Facts that are known, one in a line, and a table of the columns; dicts are for JSON."""
-    shown = ((k, v) for k, v in facts.items() if k != "columns" and not isinstance(v, dict))
-    known = {k: v for k, v in shown if v not in (None, [])}
-    width = max(map(len, known))
-    lines = []
-    for name, value in known.items():
-        # sentences and names of files have lines of their own
-        texts = value if isinstance(value, list) and isinstance(value[0], str) else [value]
-        for i, text in enumerate(texts):
-            label = "" if i else name.replace("_", " ")
-            lines.append(f"{label:<{width}}  {_text(text)}")
-    return [*lines, "", *_table(facts["columns"])] if facts["columns"] else lines
-
-
-def _table(columns: list[dict[str, Any]]) -> list[str]:
-    """A line for each column of the data, without facts that none of them has."""
-    names = [name for name in columns[0] if any(c[name] not in (None, []) for c in columns)]
-    cells = [[name] + [cut(_text(_cell(c, name)), _WIDEST) for c in columns] for name in names]
-    is_number = [any(isinstance(c[name], float) for c in columns) for name in names]
-    padded = [
-        [f"{x:>{max(map(len, texts))}}" if right else f"{x:<{max(map(len, texts))}}" for x in texts]
-        for texts, right in zip(cells, is_number, strict=True)
-    ]
-    return ["  ".join(row).rstrip() for row in zip(*padded, strict=True)]
-
-
-def _cell(column: dict[str, Any], name: str) -> Any:
-    """A fact of a column; its name is that of its logarithm where means are those of it."""
-    from momentmix.families.family import named
-
-    if name == "name" and "mean" in column and named(column["family"]).transform:
-        return f"{column['family']} {column['name']}"
-    return column[name]
+        say_json({"file": file, **facts})
+        return
+    columns = facts.pop("columns", [])
+    shown = {name: value for name, value in facts.items() if value not in (None, [], {})}
+    width = max(map(len, shown))
+    for name, value in shown.items():
+        for i, text in enumerate(value if isinstance(value, list) else [value]):
+            say(f"{'' if i else name.replace('_', ' '):<{width}}  {_text(text)}")
+    if columns:
+        names = [x for x in columns[0] if any(c[x] not in (None, (), []) for c in columns)]
+        rows = [[cut(_text(column[name]), _WIDEST) for name in names] for column in columns]
+        say("", *aligned([names, *rows]))
 
 
 def _text(value: Any) -> str:
     """A value for people."""
-    if value is None or value == []:
+    if value is None or value in ((), []):
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return f"{value:,.0f}" if abs(value) < _LARGE else f"{value:.5g}"
-    if isinstance(value, float):
-        return f"{value:.5g}"
-    if isinstance(value, list):
-        return ", ".join(map(_text, value))
-    return printable(str(value))
+    if isinstance(value, int | float):
+        is_whole = float(value).is_integer() and abs(value) < _LARGE
+        return f"{value:,.0f}" if is_whole else f"{value:.5g}"
+    return ", ".join(map(_text, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _facts(file: str) -> dict[str, Any]:
+    """Facts of a file as plain values; ``columns`` has a dict for each column."""
+    path = Path(file)
+    if not path.exists():
+        raise missing_input(file)
+    if not path.is_file():
+        raise InputError(f"{file} is no regular file; give one file.")
+    if is_summary_file(file):
+        return _summary_facts(load_summary(file))
+    if is_cube(file):
+        cube = load_cube(file)
+        sizes = cube.group_rows.values()
+        keys = [f"{name}: {key_values(cube, name)}" for name in cube.key_names]
+        facts = {"kind": "cube", "keys": keys, "n_groups": len(cube)}
+        facts |= {"smallest_group": min(sizes), "largest_group": max(sizes)}
+        return _summary_facts(cube.total()) | facts
+    if path.suffix.lower() == ".json":
+        with path.open("rb") as stream:
+            is_schema = f'"{FORMAT}"'.encode() in stream.read(256)
+        return _columns(Schema.load(path), "schema") if is_schema else _model_facts(path)
+    source = open_file(path, Dialect())
+    names = source.column_names or tuple(map(str, range(source.n_columns)))
+    columns = [{"name": x, "type": source.kind(i).type} for i, x in enumerate(names)]
+    return {"kind": "data", "n_rows": source.n_rows, "columns": columns}
+
+
+def _summary_facts(summary: MomentSummary) -> dict[str, Any]:
+    columns = [asdict(facts) for facts in column_facts(summary)]
+    for column in columns:  # means are those of the logarithm
+        if named(column["family"]).transform:
+            column["name"] = f"{column['family']} {column['name']}"
+    names = ("n_rows", "n_forgotten", "n_features", "order", "squared_order", "sum_weights")
+    facts = {name: getattr(summary, name) for name in names}
+    shards = len(summary.shard_ids)
+    return {"kind": "summary", **facts, "n_shards": shards, "columns": columns}
+
+
+def _columns(schema: Schema, kind: str) -> dict[str, Any]:
+    columns = [
+        {
+            "name": str(i) if column.name is None else column.name,
+            "family": column.family_name,
+            "levels": list(column.levels),
+            "missing": column.has_missing,
+        }
+        for i, column in enumerate(schema.columns)
+    ]
+    return {"kind": kind, "n_columns": schema.n_columns, "columns": columns}
+
+
+def _model_facts(path: Path) -> dict[str, Any]:
+    """Facts of a model, and of its fit where the file has a record of it."""
+    mixture, record = load_fit(path)
+    facts = _columns(Schema(mixture.columns), "model") | {"version": VERSION}
+    profile = mixture.profile() if record is None else record.profile(mixture)
+    facts |= {"weights": mixture.weights.tolist(), "profile": str(profile).split("\n")}
+    if record is None:
+        return facts
+    certificate, numbers = record.certificate, record.to_dict()
+    keys = ("n_rows", "order", "method", "refine", "n_passes", "log_likelihood_per_row")
+    return facts | {
+        "verdict": certificate.verdict,
+        "answers": [f"{answer.question} {answer}" for answer in certificate.answers],
+        "reasons": list(certificate.reasons),
+        "joined": list(map(str, record.joined)),
+        **{key: numbers[key] for key in (*keys, "command", "seed")},
+        "options": [f"{name}={value!r}" for name, value in (record.options or {}).items()],
+        "versions": [f"{name} {version}" for name, version in record.versions.items()],
+    }

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import operator
+from typing import Any
 
 import click
 
-from momentmix.cli.options import output_options, where_option
-from momentmix.cli.output import BINARY, Target
-
-if TYPE_CHECKING:
-    from momentmix.groups.cube import SummaryCube
-    from momentmix.summary.summary import MomentSummary
+from momentmix.cli.files import added, check_output, load_cube, load_summary, say, say_json
+from momentmix.cli.options import json_option, output_option, rollup_option, where_option
 
 
+@click.command("merge")
 @click.argument("summaries", nargs=-1, required=True)
-@output_options("File of the sum; .parquet for a cube.", required=True)
+@output_option("File of the sum: .mms, or .parquet for a cube.", required=True)
+@json_option
 @click.option("--minus", multiple=True, metavar="FILE", help="Subtract this one; repeatable.")
 @where_option
-@click.option("--rollup", metavar="KEYS", help="Merge groups of a cube that agree in these.")
+@rollup_option
 @click.option("--truncate", is_flag=True, help="Reduce all to the lowest order.")
 def merge_command(
     summaries: tuple[str, ...],
-    target: Target,
+    output: str,
+    as_json: bool,
     minus: tuple[str, ...],
     where: tuple[str, ...],
     rollup: str | None,
@@ -32,29 +32,25 @@ def merge_command(
 
     Cubes are added group by group where the output is a cube, else all their groups are added.
     Summaries of --minus must have been added before; what is left is exact.
-    """
-    from momentmix.cli.cubes import load_groups, names_cube
-    from momentmix.cli.summaries import load_sum
 
-    to_cube = names_cube(target.check([*summaries, *minus], BINARY))
-    if not (where or rollup or to_cube):
-        _finish(load_sum(summaries, truncate, minus), target)
-        return
-    cube = load_groups(summaries, where, rollup)
-    if minus:
-        cube = cube - load_groups(minus, where, rollup)
-    _finish(cube if to_cube else cube.total(), target)
-
-
-def _finish(made: MomentSummary | SummaryCube, target: Target) -> None:
-    """Save a summary or a cube, and print what it holds."""
-    from momentmix.groups.cube import SummaryCube
-
-    made.save(str(target.path))
-    facts: dict[str, Any] = {"n_rows": made.n_rows}
-    if isinstance(made, SummaryCube):
-        facts |= {"n_groups": len(made), "keys": list(made.key_names)}
+    \b
+    momentmix merge monday.mms tuesday.mms -o week.mms
+    """  # noqa: D301, click does not rewrap what follows a backspace
+    paths, n = [*summaries, *minus], len(summaries)
+    check_output(output, paths, ".mms", ".parquet")
+    loaded: list[Any]
+    if output.lower().endswith(".parquet"):
+        loaded = [load_cube(path, where, rollup) for path in paths]
     else:
-        facts |= {"n_features": made.n_features, "order": made.order}
-        facts |= {"n_shards": len(made.shard_ids)}
-    target.report(facts, f"{target.path}: {made}")
+        loaded = [load_summary(path, where) for path in paths]
+        if truncate:
+            order = min(summary.order for summary in loaded)
+            squared = min(summary.squared_order for summary in loaded)
+            loaded = [summary.truncate(order, squared) for summary in loaded]
+    total = added(summaries, loaded[:n])
+    made = added([output, *minus], [total, *loaded[n:]], operator.sub)
+    made.save(output)
+    if as_json:
+        say_json({"output": output, "n_rows": made.n_rows})
+    else:
+        say(f"{output}: {made}")

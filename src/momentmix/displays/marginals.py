@@ -1,4 +1,4 @@
-"""One column: its law in each component, the distribution of the rows, and their panel.
+"""One column: its distribution in each component, that of the rows, and their panel.
 
 | what | numbers | counts | levels |
 |---|---|---|---|
@@ -27,14 +27,13 @@ from momentmix.families.column import Column, restored, transformed
 from momentmix.html.palette import COLORS
 from momentmix.mixture.columns import column_seen
 from momentmix.mixture.mixture import Mixture
-from momentmix.summary.column_facts import ColumnFacts
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
-_MOST_INTEGERS = 60  # bars of counts; more of them are bars of several counts each
 _DEVIATIONS = 3.3  # half width of a component in a picture
 _RARE = 0.002  # share of rows at each end that may lie beyond the picture
 _MOST_LEVELS = 12  # bars of levels that are drawn one by one; the rarest others share one bar
-_MOST_DIGITS = 14  # letters of all ticks of a logarithmic axis; more would touch one another
+_MOST_TICKS = 4  # of a logarithmic axis; more numbers would touch one another
+_LONGEST = 9  # letters of a number at an axis
 _BAR: dict[str, Any] = {"color": GRAY, "alpha": 0.45, "linewidth": 0}
 _HATCHES = ("", "////", "....", "xxxx")  # of bars whose colors repeat
 _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a curve may be cut
@@ -42,38 +41,32 @@ _HIGHEST = 1.8  # height of the axis, relative to the highest bar of the rows: a
 
 @dataclass(frozen=True, eq=False)
 class Marginal:
-    """One column: its law in each component, and the distribution of the rows, if there are any."""
+    """One column: its distribution in each component, and that of the rows, if there are any."""
 
     column: Column
     name: str
     grid: Float  # (n_points,)
-    heights: Float  # (n_components, n_points); their sum is the law where the column is seen
+    heights: Float  # (n_components, n_points); their sum is the distribution of observed cells
     limits: tuple[float, float]  # ends of the axis
     missing: float | None = None  # share of missing cells of the rows or, without any, by the model
     edges: Float | None = None  # (n_bins + 1,)
     shares: Float | None = None  # (n_bins,), of the rows
-    center: float | None = None  # mean and deviation of the rows, where only moments are known
-    spread: float | None = None
 
     @property
     def is_count(self) -> bool:
         """Whether the column holds counts."""
         return self.column.model.is_whole
 
-    @property
-    def levels(self) -> list[str]:
-        """Names of the levels, if there are any."""
-        return [short_name(str(level), 18) for level in self.column.levels]
-
 
 def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> Marginal:
-    """Return the law of a column, with the histogram of values (n_rows,) as of `shown_rows`."""
+    """Return the distribution of a column, with the histogram of values (n_rows,)."""
     column, name = mixture.columns[number], axis_names_of(mixture)[number]
-    seen, missing = np.ones(mixture.n_components), None
+    observed, missing = np.ones(mixture.n_components), None
     if column.has_missing:
-        seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns)[:, number], nan=1.0)
-        missing = 1.0 - float(mixture.weights @ seen)
-    shares = mixture.weights * seen
+        seen = column_seen(mixture.blocks, mixture.n_columns)[:, number]
+        observed = np.nan_to_num(seen, nan=1.0)
+        missing = 1.0 - float(mixture.weights @ observed)
+    shares = mixture.weights * observed
     shares = (shares / max(shares.sum(), np.finfo(float).tiny))[:, None]
     means, deviations = mixture.means[:, [number]], np.sqrt(mixture.variances[:, [number]])
     if column.levels:
@@ -82,8 +75,8 @@ def marginal_of(mixture: Mixture, number: int, values: Float | None = None) -> M
     else:
         limits = _limits(means, deviations, values, column)
         grid, heights = column.model.curve(means, deviations, limits)
-    law = Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
-    return law if values is None else _with_rows(law, values)
+    found = Marginal(column, name, grid, np.nan_to_num(shares * heights), limits, missing)
+    return found if values is None else _with_rows(found, values)
 
 
 def _limits(
@@ -110,13 +103,14 @@ def _limits(
     return low, high
 
 
-def _with_rows(law: Marginal, values: Float) -> Marginal:
+def _with_rows(marginal: Marginal, values: Float) -> Marginal:
     """Add a histogram: of integers for counts, of levels for categories."""
-    seen, (low, high) = values[np.isfinite(values)], law.limits
+    seen, (low, high) = values[np.isfinite(values)], marginal.limits
+    step = 1.0
     if not len(seen):
         edges = np.array([low, high])
-    elif law.levels or law.is_count:
-        step = max(1.0, np.ceil((high - low) / _MOST_INTEGERS)) if law.is_count else 1.0
+    elif marginal.column.levels or marginal.is_count:
+        step = max(1.0, np.ceil((high - low) / _MOST_BINS)) if marginal.is_count else 1.0
         edges = np.arange(low, high + step, step)
     else:
         edges = _edges(seen, low, high)
@@ -124,7 +118,7 @@ def _with_rows(law: Marginal, values: Float) -> Marginal:
     missing = 1.0 - len(seen) / max(len(values), 1)
     # Bars of rounded values stand half a step on each side.
     limits = (min(low, float(edges[0])) if low == 0 else low, high)
-    return replace(law, limits=limits, edges=edges, shares=shares, missing=missing)
+    return replace(marginal, limits=limits, edges=edges, shares=shares, missing=missing)
 
 
 def _edges(values: Float, low: float, high: float) -> Float:
@@ -141,70 +135,44 @@ def _edges(values: Float, low: float, high: float) -> Float:
     return np.asarray(low + width * np.arange(np.ceil((high - low) / width) + 1))
 
 
-def with_moments(law: Marginal, facts: ColumnFacts) -> Marginal:
-    """Add mean and deviation of the column, or the shares of its levels."""
-    law = replace(law, missing=0.0 if facts.seen is None else 1.0 - facts.seen)
-    if not law.levels:
-        if facts.minimum is not None and facts.minimum >= 0 and not law.column.transform:
-            low = -0.5 if law.is_count else 0.0
-            law = replace(law, limits=(max(law.limits[0], low), law.limits[1]))
-        return replace(law, center=facts.mean, spread=facts.deviation)
-    if not facts.shares:
-        return law
-    edges = np.arange(len(facts.shares) + 1.0) - 0.5
-    return replace(law, edges=edges, shares=np.array(facts.shares))
-
-
 # -- the panel ---------------------------------------------------------------------------------
 
 
-def draw_marginal(ax: Any, law: Marginal, *, lying: bool = False, is_tinted: bool = True) -> None:
-    """Draw one column: the rows, and the law of each component, as shares of the rows."""
-    if law.levels:
-        _draw_levels(ax, law, lying)
+def draw_marginal(ax: Any, marginal: Marginal, *, lying: bool = False) -> None:
+    """Draw one column: the rows, and each component, as shares of the rows."""
+    if marginal.column.levels:
+        _draw_levels(ax, marginal, lying)
         percent_axis(ax.xaxis if lying else ax.yaxis, 4)
         return
     unit = 1.0
-    if law.edges is not None and law.shares is not None:
-        widths = np.diff(law.edges)
-        unit = float(widths[0])
-        edges, shares = law.edges, law.shares
-        if law.is_count and unit == 1:  # bars with gaps
+    if marginal.edges is not None and marginal.shares is not None:
+        edges, shares = marginal.edges, marginal.shares
+        unit = float(edges[1] - edges[0])
+        if marginal.is_count and unit == 1:  # bars with gaps
             edges = (edges[:-1, None] + [0.07, 0.93]).ravel()
             shares = np.column_stack([shares, np.zeros(len(shares))]).ravel()[:-1]
         # One shape: a patch for each bar takes ten times as long.
         ax.stairs(shares, edges, fill=True, zorder=1, **_BAR)
-    _draw_curves(ax, law, unit, is_tinted)
+    heights = unit * marginal.heights
+    few = marginal.is_count and len(marginal.grid) <= 40
+    marker = {"marker": "o", "markersize": 2.5} if few else {}
+    ax.plot(marginal.grid, heights.sum(axis=0), color=ink(), linewidth=1.0, zorder=2, **marker)
+    for height, (color, dash) in zip(heights, component_styles(len(heights)), strict=True):
+        ax.plot(marginal.grid, height, dash, color=color, linewidth=1.7, zorder=3, **marker)
     highest = 1.05 * float(ax.dataLim.ymax)
-    if law.shares is not None and law.shares.any():
-        highest = min(highest, _HIGHEST * float(law.shares.max()), 1.0)
+    if marginal.shares is not None and marginal.shares.any():
+        highest = min(highest, _HIGHEST * float(marginal.shares.max()), 1.0)
     ax.set_ylim(0, highest or 1.0)
-    if law.center is not None:  # mean and deviation of the rows
-        ax.errorbar(
-            law.center, 0.06, xerr=law.spread, fmt="D", color=ink(), markersize=4, capsize=3,
-            linewidth=1, transform=ax.get_xaxis_transform(), zorder=4,
-        )  # fmt: skip
-    set_axis(ax.xaxis, law)
+    set_axis(ax.xaxis, marginal)
     percent_axis(ax.yaxis, 4)
-    if law.shares is None and not law.is_count:
+    if marginal.shares is None and not marginal.is_count:
         ax.set_yticks([])  # densities have units that nobody asks for
 
 
-def _draw_curves(ax: Any, law: Marginal, unit: float, is_tinted: bool) -> None:
-    """Draw a curve for each component, and their sum."""
-    heights = unit * law.heights
-    few = law.is_count and len(law.grid) <= 40
-    marker = {"marker": "o", "markersize": 2.5} if few else {}
-    ax.plot(law.grid, heights.sum(axis=0), color=ink(), linewidth=1.0, zorder=2, **marker)
-    for height, (color, dash) in zip(heights, component_styles(len(heights)), strict=True):
-        ax.plot(law.grid, height, dash, color=color, linewidth=1.7, zorder=3, **marker)
-        if is_tinted and not few:
-            ax.fill_between(law.grid, height, color=color, alpha=0.10, linewidth=0, zorder=2)
-
-
-def _draw_levels(ax: Any, law: Marginal, lying: bool) -> None:
+def _draw_levels(ax: Any, marginal: Marginal, lying: bool) -> None:
     """Draw a wide bar of the rows at each level, and on it the components one after the other."""
-    names, heights, shares = law.levels, law.heights, law.shares
+    names = [short_name(str(level), 18) for level in marginal.column.levels]
+    heights, shares = marginal.heights, marginal.shares
     if lying and len(names) > _MOST_LEVELS:  # the rarest share a bar
         common = heights.sum(axis=0) if shares is None else shares
         kept = np.sort(np.argsort(-common, kind="stable")[: _MOST_LEVELS - 1])
@@ -225,61 +193,54 @@ def _draw_levels(ax: Any, law: Marginal, lying: bool) -> None:
         ax.set_ylim(len(names) - 0.4, -0.6)
         ax.tick_params(axis="y", length=0)
     else:
-        set_axis(ax.xaxis, law)
+        set_axis(ax.xaxis, marginal)
 
 
-def set_axis(axis: Any, law: Marginal) -> None:
+def set_axis(axis: Any, marginal: Marginal) -> None:
     """Set limits and ticks of an axis along a column: some of many levels, round numbers."""
-    from matplotlib.ticker import MaxNLocator
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    axis.set_view_interval(*law.limits, ignore=True)
-    if law.levels:
-        step = -(-len(law.levels) // _MOST_LEVELS)
-        names = [short_name(str(x), 12) for x in law.column.levels[::step]]
+    axis.set_view_interval(*marginal.limits, ignore=True)
+    if levels := marginal.column.levels:
+        step = -(-len(levels) // _MOST_LEVELS)
+        names = [short_name(str(x), 12) for x in levels[::step]]
         crowded = sum(map(len, names)) > 22 and axis.axis_name == "x"
-        axis.set_ticks(law.grid[::step], names, **({"rotation": 90} if crowded else {}))
-    elif law.column.transform:
-        _set_log_ticks(axis, law)
+        axis.set_ticks(marginal.grid[::step], names, **({"rotation": 90} if crowded else {}))
+    elif marginal.column.transform:
+        _set_log_ticks(axis, marginal.limits, marginal.column.transform)
     else:
-        axis.set_major_locator(MaxNLocator(5, integer=law.is_count, steps=[1, 2, 5, 10]))
+        axis.set_major_locator(MaxNLocator(5, integer=marginal.is_count, steps=[1, 2, 5, 10]))
+        axis.set_major_formatter(FuncFormatter(lambda value, _: _number(value)))
 
 
-def _set_log_ticks(axis: Any, law: Marginal) -> None:
+def _set_log_ticks(axis: Any, limits: tuple[float, float], transform: str) -> None:
     """Label an axis after a transform with round numbers in the units of the data."""
-    from matplotlib.ticker import FixedLocator, FuncFormatter
-
-    transform, (low, high) = law.column.transform, law.limits
-    values = restored(np.linspace(low, high, 7), transform)
-    thirds = np.unique(np.round(3 * np.log10(values[values > 0]))).astype(int)
-    numbers = 10.0 ** (thirds // 3) * np.array([1.0, 2.0, 5.0])[thirds % 3]
-    places = transformed(np.append(numbers, 0.0), transform)
-    places = np.sort(places[(places >= low) & (places <= high)])
-
-    def written(place: float) -> str:
-        value = float(restored(np.array(place), transform))
-        text = f"{float(f'{value:.3g}'):,.10g}"
-        return text if len(text) <= 10 else f"{value:.3g}"
-
-    while len(places) > 2 and sum(map(len, map(written, places))) > _MOST_DIGITS:
-        places = places[::2]
+    ends = restored(np.linspace(*limits, 7), transform)
+    tenths = np.unique(np.round(3 * np.log10(ends[ends > 0]))).astype(int)  # 1, 2, 5, 10, …
+    numbers = 10.0 ** (tenths // 3) * np.array([1.0, 2.0, 5.0])[tenths % 3]
+    places = transformed(np.append(0.0, numbers) if transform == "log1p" else numbers, transform)
+    inside = (places >= limits[0]) & (places <= limits[1])
+    places = places[inside][:: -(-int(inside.sum()) // _MOST_TICKS) or 1]
     if len(places) < 2:
-        places = np.linspace(low, high, 4)[1:-1]
-    axis.set_major_locator(FixedLocator(places.tolist()))
-    axis.set_major_formatter(FuncFormatter(lambda place, _: written(place)))
+        places = np.linspace(*limits, 4)[1:-1]
+    axis.set_ticks(places, [_number(float(f"{x:.3g}")) for x in restored(places, transform)])
 
 
-def legend_of_marginals(laws: Sequence[Marginal]) -> list[Any]:
-    """Return entries of a legend for bars, lines and markers."""
+def _number(value: float) -> str:
+    """A number at an axis, with separators where it is short enough."""
+    text = f"{value:,.10g}"
+    return (text if len(text) <= _LONGEST else f"{value:.3g}").replace("-", "−")
+
+
+def legend_of_marginals(marginals: Sequence[Marginal]) -> list[Any]:
+    """Return entries of a legend for bars and lines."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
     entries = list[Any]()
-    if any(law.shares is not None for law in laws):
+    if any(marginal.shares is not None for marginal in marginals):
         entries.append(Patch(label="gray bars: rows", **_BAR))
-    if any(law.center is not None for law in laws):
-        label = "diamond: mean and standard deviation of the rows"
-        entries.append(Line2D([], [], color=ink(), marker="D", markersize=4, label=label))
-    if not all(law.levels for law in laws):
+    if not all(marginal.column.levels for marginal in marginals):
         label = "curves: fitted components, thin: their sum"
         entries.append(Line2D([], [], color=ink(), linewidth=1.0, label=label))
     return entries

@@ -9,21 +9,20 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.style import (
-    MOST_LETTERS,
     SMALL,
-    Components,
     Display,
+    component_entries,
     component_styles,
-    drawable,
-    parameters_of,
+    mixture_of,
     short_name,
 )
+from momentmix.fitting.result import FitResult
+from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Parameter, ParameterTable, overall_spread
 from momentmix.wording import percent
 
-_ON_LIGHT, _ON_DARK = "#111111", "#FFFFFF"  # numbers in cells: on their color, not on the page
 _CELL = (0.62, 0.24)  # width and height, in inches
-_MEANING = "difference from all rows, in overall standard deviations"
+_MEANING = "standard deviations from all rows"
 
 
 class Compared(NamedTuple):
@@ -67,14 +66,13 @@ class MeansDisplay(Display):
 
     Attributes
     ----------
+    mixture : Mixture
     rows : list of Compared
         What is shown: parameters, their values in all rows, and the differences.
-    components : Components
-        Shares and names of the components.
     """
 
+    mixture: Mixture
     rows: list[Compared]
-    components: Components
 
     @classmethod
     def from_estimator(cls, model: Any, *, ax: Any = None) -> MeansDisplay:
@@ -85,10 +83,11 @@ class MeansDisplay(Display):
         model : estimator, FitResult or Mixture
         ax : matplotlib axes, optional
         """
-        table = parameters_of(model)
-        columns = range(drawable(table.mixture).n_columns)
-        rows = [row for column in columns for row in compared(table, column)]
-        return cls(rows, Components.of(table.mixture)).plot(ax)
+        mixture, result = mixture_of(model), getattr(model, "result_", model)
+        is_known = isinstance(result, FitResult) and result.uncertainty is not None
+        table = ParameterTable(mixture, intervals=result.intervals() if is_known else None)
+        rows = [row for j in range(mixture.n_columns) for row in compared(table, j)]
+        return cls(mixture, rows).plot(ax)
 
     @property
     def names(self) -> list[str]:
@@ -97,10 +96,10 @@ class MeansDisplay(Display):
 
     def plot(self, ax: Any = None) -> MeansDisplay:
         """Draw."""
-        n, r = len(self.rows), len(self.components.weights)
-        longest = min(MOST_LETTERS, max(map(len, self.names)))
-        legend = 0.2 * r if self.components.names else 0.0
-        ax = self._on(ax, (max(4.5, 2.4 + 0.08 * longest + _CELL[0] * r), 1.6 + legend + 0.24 * n))
+        n, r, longest = len(self.rows), self.mixture.n_components, max(map(len, self.names))
+        legend = 0.2 * r if r > 1 else 0.0
+        width, height = max(4.5, 2.4 + 0.08 * longest + _CELL[0] * r), 1.6 + legend + _CELL[1] * n
+        ax = self._on(ax, (width, height))
         relative = np.stack([row.relative for row in self.rows])
         largest = float(np.nanmax(np.abs(relative), initial=0.0)) or 1.0
         image = ax.imshow(relative, aspect="auto", cmap="PuOr_r", vmin=-largest, vmax=largest)
@@ -108,20 +107,19 @@ class MeansDisplay(Display):
         ax.spines[:].set_visible(False)
         ax.set_yticks(range(n), self.names, fontsize="small")
         ax.xaxis.tick_top()
-        heads = [f"{k}\n{percent(weight)}" for k, weight in enumerate(self.components.weights)]
+        heads = [f"{k}\n{percent(weight)}" for k, weight in enumerate(self.mixture.weights)]
         ax.set_xticks(range(r), heads, fontsize="small")
         for tick, (color, _) in zip(ax.get_xticklabels(), component_styles(r), strict=True):
             tick.set(color=color, fontweight="bold")
-        if self.components.names:
+        if r > 1:
             place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
-            ax.legend(handles=self.components.handles, **place, **SMALL)
+            ax.legend(handles=component_entries(self.mixture), **place, **SMALL)
         self._write(image)
-        title, is_crossed = "Means of the components", False
+        title = "Means of the components"
         for y, (parameter, overall, _) in enumerate(self.rows):
             for x in np.flatnonzero((parameter.low < overall) & (overall < parameter.high)):
                 ax.plot([x - 0.45, x + 0.45], [y + 0.45, y - 0.45], color="0.4", linewidth=0.8)
-                is_crossed = True
-        if is_crossed:
+        if ax.lines:
             title += "\n(crossed out: 95 % interval contains that of all rows)"
         ax.set_title(title, fontsize="medium")
         ax.figure.colorbar(image, ax=ax, label=_MEANING)
@@ -130,15 +128,15 @@ class MeansDisplay(Display):
     def _write(self, image: Any) -> None:
         """Write the values into the cells, where there is room."""
         width, height = self.ax_.figure.bbox.size / self.ax_.figure.dpi
-        if width / len(self.components.weights) < 0.4 or height / len(self.rows) < 0.16:
+        if width / self.mixture.n_components < 0.4 or height / len(self.rows) < 0.16:
             return
         for y, (parameter, _, relative) in enumerate(self.rows):
             is_share = parameter.name in ("probability", "seen")
             for x, (value, shade) in enumerate(zip(parameter.estimate, relative, strict=True)):
-                bright = image.cmap(image.norm(shade))[:3] @ np.array([0.299, 0.587, 0.114]) > 0.55
                 text = percent(value) if is_share else f"{value:.3g}".replace("-", "−")
-                text, color = ("–", _ON_LIGHT) if np.isnan(value) else (text, _ON_DARK)
+                bright = image.cmap(image.norm(shade))[:3] @ np.array([0.299, 0.587, 0.114]) > 0.55
+                is_dark = bright or np.isnan(value)  # letters that stand on the color of the cell
                 self.ax_.text(
-                    x, y, text, ha="center", va="center", fontsize=8,
-                    color=_ON_LIGHT if bright else color,
+                    x, y, "–" if np.isnan(value) else text, ha="center", va="center", fontsize=8,
+                    color="#111111" if is_dark else "#FFFFFF",
                 )  # fmt: skip

@@ -1,8 +1,9 @@
-"""Rows, files and summaries beside a mixture: opened with its columns, and thinned."""
+"""Rows as pictures show them, and the columns in which the components differ most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -13,22 +14,13 @@ from momentmix.errors import InputError
 from momentmix.families.column import Column
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.mixture import Mixture
-from momentmix.summary.column_facts import schema_of
-from momentmix.summary.summary import MomentSummary, read_in
+from momentmix.mixture.parameter_table import numeric_columns
 from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import rows_to_predict
-from momentmix.tables.names import match_names
-from momentmix.tables.schema import Schema, joined
+from momentmix.tables.schema import Schema
 
-_FITTED_TO = "Give the data that it was fitted to, or a summary of them."
 MOST_ROWS = 200_000  # of a histogram; more change nothing that can be seen
-
-
-def encoded_rows(mixture: Mixture, data: Any) -> Iterator[Encoded]:
-    """Yield rows as features; levels that the model does not have are left out."""
-    rows = rows_to_predict(Schema(mixture.columns), data, "the model")
-    blocks = rows.all_blocks(unseen="missing")
-    return (block.encoded for block in blocks if len(block.features))
+_LEAST_RATIO = 0.05  # of the variance between components over that within, for a pair
 
 
 def thinned(blocks: Iterable[Float], most: int) -> Float:
@@ -50,25 +42,34 @@ def thinned(blocks: Iterable[Float], most: int) -> Float:
     return rows[:: -(-len(rows) // most)]
 
 
-def shown_rows(mixture: Mixture, data: Any, most: int = MOST_ROWS) -> tuple[Float, Encoded]:
-    """Return at most `most` rows, evenly spaced, as values and as features of the mixture.
+def shown_rows(
+    mixture: Mixture, data: Any, most: int = MOST_ROWS
+) -> tuple[Float, NDArray[np.int64] | None, int]:
+    """Return at most `most` rows, evenly spaced, their components, and the number of all rows.
 
-    Values, of shape (n_rows, n_columns), are numbers after their transform, counts, or codes of
-    levels; NaN where a cell is missing or holds a level that the mixture does not have.
+    Rows are values of shape (n_rows, n_columns): numbers after their transform, counts, or codes of
+    levels; NaN where a cell is missing or holds a level that the mixture does not have. Components
+    are −1 for the background; None where the mixture has no density.
     """
-    schema = Schema(mixture.columns)
+    schema, n_rows = Schema(mixture.columns), 0
 
-    def with_gaps(encoded: Encoded) -> Float:
-        features, left_out = encoded
-        gaps = np.zeros((len(features), schema.n_columns)) if left_out is None else left_out
-        return np.hstack([features, gaps.astype(np.float64)])
+    def with_gaps() -> Iterator[Float]:
+        nonlocal n_rows
+        for block in rows_to_predict(schema, data, "the model").all_blocks("missing"):
+            features, left_out = block.encoded
+            n_rows += len(features)
+            gaps = np.zeros((len(features), schema.n_columns)) if left_out is None else left_out
+            yield np.hstack([features, gaps.astype(np.float64)])
 
-    table = thinned(map(with_gaps, encoded_rows(mixture, data)), most)
-    features, left_out = np.hsplit(table, [schema.n_features])
+    features, left_out = np.hsplit(thinned(with_gaps(), most), [schema.n_features])
     parts = np.hsplit(features, np.cumsum([column.n_features for column in schema.columns])[:-1])
     values = np.stack(list(map(_values, schema.columns, parts)), axis=1)
     values[left_out > 0] = np.nan
-    return values, Encoded(features, left_out > 0 if left_out.any() else None)
+    if not mixture.has_density:
+        return values, None, n_rows
+    encoded = Encoded(features, left_out > 0 if left_out.any() else None)
+    labels = mixture.row_density.map_encoded(encoded, most_probable)
+    return values, np.where(labels == mixture.n_components, -1, labels), n_rows
 
 
 def _values(column: Column, part: Float) -> Float:
@@ -81,48 +82,51 @@ def _values(column: Column, part: Float) -> Float:
     return np.where(part[:, -1] > 0.5, found, np.nan) if column.has_missing else found
 
 
-def labels_of(mixture: Mixture, encoded: Encoded) -> NDArray[np.int64]:
-    """Return the most probable component of each row; −1 for the background."""
-    labels = mixture.row_density.map_encoded(encoded, most_probable)
-    return np.where(labels == mixture.n_components, -1, labels)
+# -- columns in which the components differ -------------------------------------------------------
 
 
-def matching_summary(mixture: Mixture, summary: MomentSummary) -> MomentSummary:
-    """Return the summary in order and schema of the mixture; raise where it has other columns."""
-    schema, expected = mixture.schema, mixture.feature_names
-    names = schema_of(summary).column_names
-    if expected and names and names != expected and sorted(names) == sorted(expected):
-        summary, names = summary.select(expected), expected
-    if schema is not None:
-        summary = _in_schema(summary, schema)
-    n_features = mixture.n_features if schema is None else schema.n_features
-    if summary.n_features != n_features:
-        raise InputError(
-            f"the mixture has {n_features} features, the summary {summary.n_features}. {_FITTED_TO}"
-        )
-    if expected is not None and names is not None:
-        match_names(expected, names, "the mixture")
-    # Families may have been given to the fit of a summary of numbers, one feature for each column.
-    of_numbers = schema is not None and summary.schema is None and n_features == schema.n_columns
-    of_numbers = of_numbers and not any(column.transform for column in mixture.columns)
-    if summary.schema != schema and not of_numbers:
-        raise InputError(
-            "the columns of the summary have other families or levels than the mixture, other "
-            f"transforms or other missing cells. {_FITTED_TO}"
-        )
-    return summary
+def separation(mixture: Mixture) -> Float:
+    """Return the variance between components over that within, summed over levels, by column."""
+    found = []
+    for number, column in enumerate(mixture.columns):
+        if column.levels:
+            values = np.stack(list(mixture.level_probabilities(number).values()), axis=1)
+            variances = values * (1 - values)
+        else:
+            values, variances = mixture.means[:, [number]], mixture.variances[:, [number]]
+        known = ~np.isnan(values[:, 0])
+        weights = mixture.weights[known] / max(mixture.weights[known].sum(), 1e-300)
+        values, variances = values[known], variances[known]
+        extent = np.abs(values) + np.sqrt(variances)  # squares of large numbers overflow
+        scale = float(extent.max(initial=0.0)) or 1.0
+        offsets = values / scale - weights @ (values / scale)
+        between = float((weights @ offsets**2).sum())
+        within = float((weights @ (np.sqrt(variances) / scale) ** 2).sum())
+        found.append(between / max(within, np.finfo(float).tiny))
+    return np.array(found)
 
 
-def _in_schema(summary: MomentSummary, schema: Schema) -> MomentSummary:
-    """Bring a summary to the schema of a mixture, where its rows could have that schema."""
-    own = schema_of(summary)
-    if own == schema or own.n_columns != schema.n_columns:
-        return summary
-    try:
-        common = joined(own, schema)
-    except InputError:
-        return summary
-    pairs = zip(common.columns, schema.columns, strict=True)
-    if any(column.has_missing and not known.has_missing for column, known in pairs):
-        return summary  # missing cells that the mixture knows nothing of
-    return read_in(summary, schema)
+def by_separation(mixture: Mixture) -> list[int]:
+    """Return the numbers of all columns, the best separation first."""
+    if mixture.n_components == 1:
+        return list(range(mixture.n_columns))
+    return [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
+
+
+def best_separating(mixture: Mixture, most: int, most_levels: float = np.inf) -> list[int]:
+    """Return at most `most` columns of the best separation, of few levels where there are some."""
+    order = by_separation(mixture)
+    few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
+    return sorted((few or order)[:most])
+
+
+def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
+    """Return pairs of numeric columns of the best separation, the best first."""
+    if mixture.n_components == 1:
+        return []
+    numbers, ratios = set(numeric_columns(mixture)), separation(mixture)
+    best = [j for j in by_separation(mixture) if j in numbers]
+    # Over columns that hardly differ the components lie one above the other.
+    best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
+    pairs = combinations(range(len(best)), 2)
+    return [(best[a], best[b]) for a, b in sorted(pairs, key=sum)[:most]]

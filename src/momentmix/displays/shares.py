@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date
 from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix.displays.style import (
-    Display,
-    component_marker,
-    need_matplotlib,
-    percent_axis,
-    short_name,
-)
+from momentmix.displays.style import Display, need_matplotlib, percent_axis, short_name
 from momentmix.errors import InputTypeError
 from momentmix.groups.keys import natural_order
 from momentmix.groups.track import Tracking, key_text
@@ -27,7 +21,8 @@ _MOST_PANELS = 12
 _MOST_GROUPS = 60  # without an order: more dots cannot be read
 _MOST_TICKS = 8
 _LETTERS = 28
-_MISFIT = "0.45"
+_MISFIT: dict[str, Any] = {"color": "0.45", "linewidth": 1, "linestyle": ":", "zorder": 0}
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 
 
 @dataclass
@@ -52,44 +47,33 @@ class SharesDisplay(Display):
 
     def plot(self) -> SharesDisplay:
         """Draw."""
-        if self.tracking.is_ordered and len({key[-1] for key in self.tracking.keys}) > 1:
+        t = self.tracking
+        if t.is_ordered and len({key[-1] for key in t.keys}) > 1:
             self._lines()
         else:
             self._dots()
-        self.ax_ = self.axes_[0]
-        self._legend()
+        self.ax_ = self.axes_.flat[0]
         return self
 
-    # -- lines --------------------------------------------------------------------------------
-
     def _lines(self) -> None:
-        from matplotlib import pyplot
-
-        series = self.tracking.series()
-        places = {g: number for number, own in enumerate(series.values()) for g in own}
-        first = dict.fromkeys(places[g] for g in self.tracking.misfits())
-        shown = [list(series)[i] for i in _some(len(series), list(first), _MOST_PANELS)]
-        n_columns = 2 if len(shown) == 4 else min(3, len(shown))
-        n_lines = -(-len(shown) // n_columns)
-        size = (7.5 if n_columns == 1 else 4.0 * n_columns, 3.8 if n_lines == 1 else 2.8 * n_lines)
-        self.figure_, axes = pyplot.subplots(
-            n_lines, n_columns, figsize=size, layout="constrained", squeeze=False,
-            sharex=n_lines * n_columns > 1, sharey=True,
-        )  # fmt: skip
-        self.axes_ = axes.ravel()
-        for ax, name in zip(self.axes_, shown, strict=False):
+        t, series = self.tracking, self.tracking.series()
+        misfits = set(t.misfits())
+        order = sorted(series, key=lambda name: misfits.isdisjoint(series[name]))
+        shown = [name for name in series if name in order[:_MOST_PANELS]]
+        across = 2 if len(shown) == 4 else min(3, len(shown))
+        size = (7.5, 3.4) if across == 1 else (4.0, 2.8)
+        axes = self._grid((-(-len(shown) // across), across), size, self._entries(), self._title())
+        for i, (ax, name) in enumerate(zip(axes, shown, strict=False)):
             self._panel(ax, series[name])
-            if name:
-                ax.set_title(short_name(key_text(name), 40), fontsize="medium")
-        for ax in self.axes_[len(shown) :]:
+            ax.set_title(short_name(key_text(name), 40) if name else "", fontsize="medium")
+            ax.tick_params(labelbottom=i + across >= len(shown), labelleft=i % across == 0)
+            if i + across >= len(shown):  # no panel below
+                ax.set_xlabel(short_name(t.key_names[-1], _LETTERS))
+            if i % across == 0:
+                ax.set_ylabel("share of rows")
+        for ax in axes[len(shown) :]:
             ax.set_visible(False)
-        for ax in axes[:, 0]:
-            ax.set_ylabel("share of rows")
-        for ax in self.axes_[: len(shown)][-n_columns:]:  # those with no panel below
-            ax.set_xlabel(short_name(self.tracking.key_names[-1], _LETTERS))
-            ax.tick_params(labelbottom=True)
-        if len(series) > len(shown):
-            self._say_rest(len(shown), f"{len(series)} series")
+        self._say_rest(len(shown), len(series), "series")
 
     def _panel(self, ax: Any, groups: list[int]) -> None:
         t = self.tracking
@@ -99,107 +83,82 @@ class SharesDisplay(Display):
             band: Any = {"color": component_color(c), "alpha": 0.2, "linewidth": 0}
             ax.fill_between(x, t.low[groups, c], t.high[groups, c], **band)
             ax.plot(x, t.weights[groups, c], linewidth=1.6, markersize=4, **_style(c))
+        top = 1.12 * min(1.0, float(np.nanmax(t.high, initial=0.0)))
         bad = [i for i, g in enumerate(groups) if not t.fits[g]]
         for i in bad:
-            ax.axvline(x[i], color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
-        top = 1.12 * self._highest()
-        if bad:
-            ax.plot(x[bad], np.full(len(bad), 0.97 * top), "x", color=_MISFIT, markersize=7)
+            ax.axvline(x[i], **_MISFIT)
+            ax.plot(x[i], 0.97 * top, "x", color=_MISFIT["color"], markersize=7)
         ax.set_ylim(0.0, top)
         percent_axis(ax.yaxis, 6)
-        if labels is not None:
+        if labels:
             step = -(-len(labels) // _MOST_TICKS)
-            numbers = range(0, len(labels), step)
-            ax.set_xticks(numbers, labels[::step], rotation=30, ha="right")
-            return
-        from matplotlib import dates, ticker
+            ax.set_xticks(range(0, len(labels), step), labels[::step], rotation=30, ha="right")
+        elif isinstance(x[0], np.datetime64):
+            from matplotlib import dates
 
-        if isinstance(x[0], np.datetime64):
-            untyped: Any = dates
-            locator = untyped.AutoDateLocator(maxticks=_MOST_TICKS)
-            ax.xaxis.set_major_formatter(untyped.ConciseDateFormatter(locator))
+            locator = dates.AutoDateLocator(maxticks=_MOST_TICKS)  # type: ignore[no-untyped-call]
+            ax.xaxis.set_major_locator(locator)
+            ax.xaxis.set_major_formatter(dates.ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         else:
-            locator = ticker.MaxNLocator(_MOST_TICKS, integer=bool((x == np.round(x)).all()))
-        ax.xaxis.set_major_locator(locator)
-
-    # -- dots ---------------------------------------------------------------------------------
+            ax.locator_params("x", nbins=_MOST_TICKS, integer=bool((x == np.round(x)).all()))
 
     def _dots(self) -> None:
-        from matplotlib import pyplot
-
         t, r = self.tracking, self.tracking.n_components
-        groups = _some(len(t), t.misfits(), _MOST_GROUPS)
+        first = [*t.misfits(), *range(len(t))]
+        groups = sorted([*dict.fromkeys(first)][:_MOST_GROUPS])
         n = len(groups)
-        height = 1.2 + n * max(0.32, 0.13 * r)
-        self.figure_, ax = pyplot.subplots(figsize=(7.0, height), layout="constrained")
-        self.axes_ = np.array([ax])
+        size = 7.0, 0.8 + n * max(0.32, 0.13 * r)
+        (ax,) = self._grid((1, 1), size, self._entries(), self._title())
         places = np.arange(n)[::-1]
         for c in range(r):
-            y = places + 0.5 * (0.5 - (c + 0.5) / r) * 1.2
-            values = t.weights[groups, c]
+            y, values = places + 0.6 * (0.5 - (c + 0.5) / r), t.weights[groups, c]
             bars = np.stack([values - t.low[groups, c], t.high[groups, c] - values])
             style: Any = {"linestyle": "", "markersize": 4, "elinewidth": 1.6, **_style(c)}
             ax.errorbar(values, y, xerr=np.maximum(bars, 0.0), **style)
-        labels = [
-            short_name(key_text(t.keys[g]), _LETTERS) + ("" if t.fits[g] else "  ×") for g in groups
-        ]
-        ax.set_yticks(places, labels)
-        for place, g in zip(places, groups, strict=True):
-            if not t.fits[g]:
-                ax.axhline(place, color=_MISFIT, linewidth=1, linestyle=":", zorder=0)
+        names = [short_name(key_text(t.keys[g]), _LETTERS) for g in groups]
+        crosses = ["" if t.fits[g] else "  ×" for g in groups]
+        ax.set_yticks(places, map(str.__add__, names, crosses))
+        for place, cross in zip(places, crosses, strict=True):
+            if cross:
+                ax.axhline(place, **_MISFIT)
         ax.set_ylim(-0.6, n - 0.4)
-        ax.set_xlim(0.0, min(1.0, 1.05 * self._highest()))
+        ax.set_xlim(0.0, min(1.0, 1.05 * float(np.nanmax(t.high, initial=0.0))))
         percent_axis(ax.xaxis, 6)
         ax.set_xlabel("share of rows")
         ax.set_ylabel(short_name(", ".join(t.key_names), _LETTERS))
-        if len(t) > n:
-            self._say_rest(n, f"{len(t)} groups")
+        self._say_rest(n, len(t), "groups")
 
-    # -- both ---------------------------------------------------------------------------------
+    def _say_rest(self, n: int, n_all: int, what: str) -> None:
+        if n < n_all:
+            which = "the first" if self.tracking.fits.all() else "misfits, and the first others"
+            self.figure_.suptitle(f"{n} of {n_all} {what}: {which}", fontsize="small")
 
-    def _highest(self) -> float:
-        return min(1.0, float(np.nanmax(self.tracking.high, initial=0.0)))
+    def _title(self) -> str:
+        return f"{percent(self.tracking.level)} intervals"
 
-    def _say_rest(self, n: int, what: str) -> None:
-        said = (
-            "the first" if self.tracking.fits.all() else "the largest misfits, and the first others"
-        )
-        self.figure_.suptitle(f"{n} of {what}: {said}", fontsize="small")
-
-    def _legend(self) -> None:
+    def _entries(self) -> list[Any]:
+        """Return entries of a legend for the components and for misfits."""
         from matplotlib.lines import Line2D
 
         t = self.tracking
-        handles = [
-            Line2D([], [], **_style(c), markersize=5, label=f"{c} {short_name(t.names[c], 40)}")
-            for c in range(t.n_components)
-        ]
+        names = [f"{c} {short_name(name, 40)}" for c, name in enumerate(t.names)]
+        lines = [Line2D([], [], markersize=5, label=x, **_style(c)) for c, x in enumerate(names)]
         if not t.fits.all():
-            style: Any = {"color": _MISFIT, "linestyle": ":", "marker": "x", "markersize": 6}
-            handles.append(Line2D([], [], label="components do not fit", **style))
-        self.figure_.legend(
-            handles=handles, loc="outside upper left", ncols=2, fontsize="small", frameon=False,
-            title=f"{percent(t.level)} intervals", title_fontsize="small", alignment="left",
-        )  # fmt: skip
+            lines.append(Line2D([], [], marker="x", label="components do not fit", **_MISFIT))
+        return lines
 
 
 def _style(component: int) -> dict[str, Any]:
-    """Color and marker of a component."""
-    return {"color": component_color(component), "marker": component_marker(component)}
+    """Color and marker of a component; markers repeat after ten."""
+    return {"color": component_color(component), "marker": _MARKERS[component % len(_MARKERS)]}
 
 
-def _some(n: int, first: list[int], most: int) -> list[int]:
-    """At most so many of n numbers in their order: some first, then those from 0 on."""
-    return sorted(list(dict.fromkeys([*first, *range(n)]))[:most])
-
-
-def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str] | None]:
+def _positions(keys: list[Any]) -> tuple[NDArray[Any], list[str]]:
     """Where groups stand on the axis, and their labels where these are texts."""
-    if all(isinstance(key, date | datetime | np.datetime64) for key in keys):
-        return np.array(keys, dtype="datetime64[s]"), None
+    if all(isinstance(key, date | np.datetime64) for key in keys):
+        return np.array(keys, dtype="datetime64[s]"), []
     if all(isinstance(key, Real) and not isinstance(key, bool) for key in keys):
-        return np.array(keys, dtype=np.float64), None
+        return np.array(keys, dtype=np.float64), []
     different = sorted(set(keys), key=natural_order)
-    number = {key: float(place) for place, key in enumerate(different)}
     texts = [short_name("missing" if key is None else str(key), 12) for key in different]
-    return np.array([number[key] for key in keys]), texts
+    return np.array([float(different.index(key)) for key in keys]), texts

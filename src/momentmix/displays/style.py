@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, needed, printable
 from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.parameter_table import ParameterTable, column_names
+from momentmix.mixture.parameter_table import column_names
 from momentmix.wording import cut, percent
 
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
 FEW_COMPONENTS = 8  # more ellipses or groups of bars in one picture are hard to tell apart
 GRAY = "0.55"  # of what belongs to no component: visible on white and on dark pages
-MOST_LETTERS = 24  # of a name at an axis
-LETTER_WIDTH = 0.07  # of small letters, in inches, on average
-TURNED: dict[str, Any] = {"rotation": 45, "ha": "right", "rotation_mode": "anchor"}
 SMALL: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
+_LETTER_WIDTH = 0.07  # of small letters, in inches, on average
+_MOST_LETTERS = 24  # of a name at an axis
 _MOST_LETTERS_OF_COMPONENT = 36  # of the name of a component in a legend
-_MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*")
 _DASHES = ("-", "--", ":", "-.")
-_SHAPES = ("o", "s", "D", "^")  # as those of numbers in a report
 
 
 def need_matplotlib() -> Any:
@@ -54,37 +49,25 @@ class Display:
         return ax
 
     def _grid(
-        self, n: int, across: int, panel: tuple[float, float], entries: list[Any], title: str
+        self, shape: tuple[int, int], panel: tuple[float, float], entries: list[Any], title: str
     ) -> list[Any]:
-        """Make n panels of this size, `across` in a row, and a legend below."""
+        """Make a grid of panels of this size, and a legend below; return its axes."""
         from matplotlib import pyplot
 
-        down, width = -(-n // across), max(4.6, panel[0] * across)
+        (down, across), width = shape, max(4.6, panel[0] * shape[1])
         longest = max(len(entry.get_label()) for entry in entries)
-        in_a_row = int(np.clip(width // (0.6 + LETTER_WIDTH * longest), 1, len(entries)))
+        in_a_row = int(np.clip(width // (0.6 + _LETTER_WIDTH * longest), 1, len(entries)))
         size = width, panel[1] * down + 0.7 + 0.2 * -(-len(entries) // in_a_row)
         self.figure_, self.axes_ = pyplot.subplots(
             down, across, figsize=size, squeeze=False, layout="constrained"
         )
         self.ax_ = self.axes_[0, 0]
-        for ax in self.axes_.flat[n:]:
-            ax.set_visible(False)
         place: Any = {"loc": "outside lower center", "ncols": in_a_row}
         self.figure_.legend(handles=entries, title=title, **place, **SMALL)
-        return list(self.axes_.flat[:n])
+        return list(self.axes_.flat)
 
 
 # -- components -------------------------------------------------------------------------------
-
-
-def component_marker(number: int) -> str:
-    """Return the marker of a component; they repeat after ten."""
-    return _MARKERS[number % len(_MARKERS)]
-
-
-def component_shape(number: int) -> str:
-    """Return the shape of the number of a component: another where colors repeat."""
-    return _SHAPES[number // len(COLORS) % len(_SHAPES)]
 
 
 def component_styles(n_components: int) -> list[tuple[str, str]]:
@@ -93,42 +76,26 @@ def component_styles(n_components: int) -> list[tuple[str, str]]:
     return [(component_color(i), _DASHES[i // n % len(_DASHES)]) for i in range(n_components)]
 
 
-class Components(NamedTuple):
-    """Shares and names of components, for legends and axes; no names where there is only one."""
+def component_entries(mixture: Mixture, is_named: bool = True) -> list[Any]:
+    """Return an entry of a legend for each component: number, share and name."""
+    from matplotlib.lines import Line2D
 
-    weights: Float
-    names: Sequence[str] = ()
-
-    @classmethod
-    def of(cls, mixture: Mixture, is_named: bool = True) -> Components:
-        """Return the components of a mixture, named by their differences."""
-        is_named = is_named and mixture.n_components > 1
-        return cls(mixture.weights, mixture.profile().names if is_named else ())
-
-    @property
-    def labels(self) -> list[str]:
-        """Number, share and name of each component."""
-        ends = [f", {short_name(name, _MOST_LETTERS_OF_COMPONENT)}" for name in self.names]
-        pairs = zip(self.weights, ends or [""] * len(self.weights), strict=True)
-        return [f"{k}: {percent(weight)}{end}" for k, (weight, end) in enumerate(pairs)]
-
-    @property
-    def handles(self) -> list[Any]:
-        """An entry of a legend for each component."""
-        from matplotlib.lines import Line2D
-
-        pairs = zip(component_styles(len(self.weights)), self.labels, strict=True)
-        return [
-            Line2D([], [], color=color, linestyle=dash, linewidth=4, label=label)  # type: ignore[arg-type]
-            for (color, dash), label in pairs
-        ]
+    r = mixture.n_components
+    names = mixture.profile().names if is_named and r > 1 else [""] * r
+    entries, styles = [], component_styles(r)
+    for k, (weight, name) in enumerate(zip(mixture.weights, names, strict=True)):
+        label = f"{k}: {percent(weight)}"
+        label += f", {short_name(name, _MOST_LETTERS_OF_COMPONENT)}" if name else ""
+        color, dash = styles[k]
+        entries.append(Line2D([], [], color=color, linestyle=dash, linewidth=4, label=label))  # type: ignore[arg-type]
+    return entries
 
 
 # -- models -----------------------------------------------------------------------------------
 
 
 def mixture_of(model: Any) -> Mixture:
-    """Return the mixture of an estimator, a result or a mixture; raise without matplotlib."""
+    """Return the mixture of an estimator, a result or a mixture, if it can be drawn."""
     need_matplotlib()
     name = "mixture" if isinstance(model, FitResult) else "mixture_"
     mixture = model if isinstance(model, Mixture) else getattr(model, name, None)
@@ -137,20 +104,6 @@ def mixture_of(model: Any) -> Mixture:
             "a display needs a fitted estimator, a FitResult or a Mixture; "
             f"got {type(model).__name__}."
         )
-    return mixture
-
-
-def parameters_of(model: Any) -> ParameterTable:
-    """Return the parameters of a model, with 95 % intervals if it has them."""
-    result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
-    intervals = None
-    if isinstance(result, FitResult) and result.uncertainty is not None:
-        intervals = result.intervals()
-    return ParameterTable(mixture_of(model), intervals=intervals)
-
-
-def drawable(mixture: Mixture) -> Mixture:
-    """Return the mixture; raise if its numbers are too large for the axes of a picture."""
     extent = np.abs(mixture.means) + np.sqrt(mixture.variances)  # NaN: there is nothing to draw
     if (extent > LARGEST_DRAWN).any():
         i, j = np.argwhere(extent > LARGEST_DRAWN)[0]
@@ -168,7 +121,7 @@ def axis_names_of(mixture: Mixture) -> list[str]:
     return [short_name(name) + (", log scale" if c.transform else "") for c, name in pairs]
 
 
-def short_name(name: str, most: int = MOST_LETTERS) -> str:
+def short_name(name: str, most: int = _MOST_LETTERS) -> str:
     """Return at most `most` letters of a name; dollars, which start formulas, are escaped."""
     return cut(printable(name), most).replace("$", r"\$")
 

@@ -50,41 +50,31 @@ class TrialsDisplay(Display):
         from matplotlib.ticker import MaxNLocator
 
         ax = self._on(ax, (6.0, 4.0))
-        for t in self.tried:
-            if t.chosen:
-                ax.axvline(
-                    t.n_components, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen"
-                )
         ax.set(xlabel="number of components", title="Numbers of components that were tried")
         numbers = [float(t.n_components) for t in self.tried]
+        chosen = [t.n_components for t in self.tried if t.chosen]
+        for number in chosen:
+            ax.axvline(number, color=GRAY, alpha=0.35, linewidth=8, zorder=0, label="chosen")
         bic = np.array([t.bic for t in self.tried])
         bic[~(np.abs(bic) <= LARGEST_DRAWN)] = np.nan
-        p_values = np.maximum([t.p_value for t in self.tried], _LEAST_DRAWN)
-        again = np.array([t.least_reproducibility for t in self.tried])
-        other, limit, name = p_values, LEAST_P_VALUE, "p-value"
-        if np.isfinite(again).any():
-            other, limit, name = again, LEAST_REPRODUCIBILITY, "least reproducibility"
-        axes, lines = ax, list[Any]()
-        for values, style, color, label in (
-            (bic, "s-", COLORS[0], "BIC, lower is better"),
-            (other, "o--", COLORS[1], f"{name} (dotted: {limit:g})"),
-        ):
-            if not np.isfinite(values).any():
-                continue
-            axes = ax.twinx() if lines else ax
-            if values is other:
-                axes.axhline(limit, color=color, linestyle=":", linewidth=1)
-            if values is p_values:
-                axes.set_yscale("log")
-            if values is again:
-                axes.set_ylim(-0.02, 1.02)
-            axes.set_ylabel(label, color=color)
-            lines += axes.plot(
-                numbers, values, style, color=color, markersize=5, linewidth=1, label=label
-            )
+        other = np.array([t.least_reproducibility for t in self.tried])
+        limit, name = LEAST_REPRODUCIBILITY, "least reproducibility"
+        if is_p := not np.isfinite(other).any():
+            other = np.maximum([t.p_value for t in self.tried], _LEAST_DRAWN)
+            limit, name = LEAST_P_VALUE, "p-value"
+        handles = ax.get_legend_handles_labels()[0][:1]
+        styles: dict[str, Any] = {"markersize": 5, "linewidth": 1}
+        if np.isfinite(bic).any():
+            ax.set_ylabel("BIC, lower is better", color=COLORS[0])
+            handles += ax.plot(numbers, bic, "s-", color=COLORS[0], label=ax.get_ylabel(), **styles)
+        if np.isfinite(other).any():
+            right = ax.twinx() if np.isfinite(bic).any() else ax
+            right.set_ylabel(f"{name} (dotted: {limit:g})", color=COLORS[1])
+            right.axhline(limit, color=COLORS[1], linestyle=":", linewidth=1)
+            styles |= {"color": COLORS[1], "label": right.get_ylabel()}
+            handles += right.plot(numbers, other, "o--", **styles)
+            right.set(yscale="log") if is_p else right.set(ylim=(-0.02, 1.02))
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
-        handles = list(dict.fromkeys([*ax.get_legend_handles_labels()[0], *lines]))
-        columns = len(handles) if len(handles) <= 3 else 2
-        place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": columns}
+        place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": len(handles)}
         ax.legend(handles=handles, **place, **SMALL)
         return self

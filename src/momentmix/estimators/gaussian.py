@@ -5,21 +5,20 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import numpy as np
-from sklearn.utils.validation import check_array, validate_data
+from sklearn.utils.validation import validate_data
 
 from momentmix._typing import Float
 from momentmix.arrays import is_tensor
 from momentmix.capacity import choose_order
 from momentmix.errors import CapacityError, InputError
-from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.fitting.api import begin_fit
+from momentmix.estimators.methods import MixtureMethods
 from momentmix.fitting.data import known_blocks
-from momentmix.fitting.options import FitOptions
+from momentmix.fitting.result import BegunFit
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import as_device_rows, for_sklearn
 from momentmix.tables.opening import Reading
-from momentmix.tables.rows import ArrayRows, DeviceRows, HeldRows, with_weights
+from momentmix.tables.rows import ArrayRows, DeviceRows
 from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values, ordered_weights
 
 
@@ -60,9 +59,8 @@ class MomentGaussianMixture(MixtureMethods):
         Whether EM starts from the mixture of the last fit, and keeps its order of the components,
         if it has as many components and the same columns.
     verbose : int, default=0
-        1 prints the stages as they begin, 2 the seconds before them too. 0 prints nothing; in a
-        terminal or a notebook a fit of more than a second shows a progress bar, which is erased at
-        its end (see `momentmix.fit`).
+        Whether to print the stages as they begin. 0 prints nothing; in a terminal or a notebook a
+        fit of more than a second shows a progress bar, which is erased at its end.
     n_threads : int or None, default=None
         Threads; all cores by default. The answer does not depend on it.
 
@@ -127,45 +125,11 @@ class MomentGaussianMixture(MixtureMethods):
     ) -> None:
         self._set_parameters(locals())
 
-    # -- fitting ------------------------------------------------------------------------------
-
-    @keeps_state
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentGaussianMixture:
-        """Fit to rows.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n_samples, n_features)
-        y : None
-            Not used.
-        sample_weight : array of shape (n_samples,), optional
-            As in `momentmix.fit`: whole numbers stand for repeated rows, others are relative.
-
-        Returns
-        -------
-        MomentGaussianMixture
-            This estimator.
-        """
-        sample_weight = ordered_weights(sample_weight, X)
-        data = self._validated(X, reset=True, largest=LARGEST_TO_FIT)
-        if self._has_gaps:
-            return self._fit_to(data.rows, self._forget(), sample_weight)
-        weighted = data if sample_weight is None else with_weights(data, sample_weight)
-        return self._fit_to(weighted, self._forget())
-
-    @property
-    def _has_gaps(self) -> bool:
-        """Whether cells may be missing."""
-        if self.missing not in ("error", "mar"):
-            raise InputError(f"missing must be 'error' or 'mar'; got {self.missing!r}.")
-        return bool(self.missing == "mar")
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = self.missing == "mar"
         return tags
 
-    @keeps_state
     def partial_fit(
         self, X: Any, y: Any = None, sample_weight: Any = None
     ) -> MomentGaussianMixture:
@@ -184,47 +148,40 @@ class MomentGaussianMixture(MixtureMethods):
         """
         sample_weight = ordered_weights(sample_weight, X)
         first = "summary_" not in self.__dict__
-        data = self._validated(X, reset=first, fewest=1, largest=LARGEST_TO_FIT)
-        summary: MomentSummary = self._new_summary(data.n_features) if first else self.summary_
-        summary.update(data.rows, sample_weight)
+        rows = self._checked(X, reset=first, fewest=1)
+        summary: MomentSummary = self._new_summary(rows.shape[1]) if first else self.summary_
+        summary.update(rows, sample_weight)
         self._forget()
-        self.summary_, self._pending = summary, True
+        self.summary_ = summary
         return self
 
-    def _validated(
-        self, X: Any, reset: bool, fewest: int = 2, largest: float = LARGEST_VALUE
-    ) -> HeldRows:
+    def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
         """Check rows; where `reset`, set number and names of the features from them."""
+        if self.missing not in ("error", "mar"):
+            raise InputError(f"missing must be 'error' or 'mar'; got {self.missing!r}.")
         if is_tensor(X):  # values are checked when they are summed
-            device_rows = as_device_rows(X, None if reset else self.n_features_in_)
+            rows = as_device_rows(X, None if reset else self.n_features_in_)
             if reset:
-                self.n_features_in_ = int(device_rows.shape[1])
-                self.__dict__.pop("feature_names_in_", None)
-            return DeviceRows(device_rows)
+                self.n_features_in_ = int(rows.shape[1])
+                self._set_names(None)
+            return rows
         X, names = for_sklearn(X)
-        options: dict[str, Any] = {
-            "dtype": [np.float64, np.float32],
-            "ensure_all_finite": False,
-            "ensure_min_samples": fewest if reset else 1,
-        }
-        if names is not None and not reset and hasattr(self, "feature_names_in_"):
-            expected = self.feature_names_in_.tolist()
-            if list(names) != expected:
-                raise InputError(
-                    "the feature names should match those that were passed during fit: "
-                    f"{', '.join(map(ascii, expected))}; got {', '.join(map(ascii, names))}."
-                )
-            rows = check_array(X, **options)
-        else:
-            rows = validate_data(self, X, reset=reset, **options)
-            if names is not None and reset:
-                self.feature_names_in_ = np.array(names, dtype=object)
-        known = np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf) if self._has_gaps else rows
-        check_values(known, self._names(), largest=largest)
-        return ArrayRows(np.asarray(rows, dtype=np.float64), feature_names=self._names())
+        if names is not None:
+            import pandas as pd
 
-    def _rows_to_predict(self, X: Any) -> Any:
-        return self._validated(X, reset=False).rows
+            X = pd.DataFrame(X, columns=list(names))
+        rows = validate_data(
+            self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite=False,
+            ensure_min_samples=fewest if reset else 1,
+        )  # fmt: skip
+        is_fit = reset or fewest == 1  # partial_fit
+        known = np.nan_to_num(rows, posinf=np.inf, neginf=-np.inf) if self._has_gaps else rows
+        check_values(known, self._names(), largest=LARGEST_TO_FIT if is_fit else LARGEST_VALUE)
+        return np.asarray(rows, dtype=np.float64)
+
+    @property
+    def _has_gaps(self) -> bool:
+        return bool(self.missing == "mar")
 
     def _new_summary(self, n_features: int) -> MomentSummary:
         """Return an empty summary of the orders that a fit needs, if moments allow for one."""
@@ -248,24 +205,23 @@ class MomentGaussianMixture(MixtureMethods):
             )
         return bool(self.covariance_type == "full")
 
-    def _fit_to(
-        self, data: Any, previous: Mixture | None = None, sample_weight: Any = None
-    ) -> MomentGaussianMixture:
-        """Fit to rows or a summary, and set the attributes from the result."""
-        names, is_full = self._names(), self._is_full()
-        families, reading = None, Reading()
-        if isinstance(data, np.ndarray) and names is not None:
-            data, families = dict(zip(names, data.T, strict=True)), dict.fromkeys(names, "gaussian")
-            reading = Reading(columns=list(names))
-        options = FitOptions(
-            blocks=self.covariance_type, sample_weight=sample_weight,
-            families=families, missing=self.missing, reading=reading,
-            **self._fit_options(previous),
-        )  # fmt: skip
-        begun = begin_fit(data, options)
-        self.__dict__.update(_covariance_attributes(begun.facts["mixture"], is_full))
-        self._set_from(begun)
-        return self
+    def _data_options(self, data: Any) -> tuple[Any, dict[str, Any]]:
+        self._is_full()
+        options: dict[str, Any] = {"blocks": self.covariance_type}
+        names = self._names()
+        if isinstance(data, MomentSummary) or (self._has_gaps and names is None):
+            return data, options
+        if self._has_gaps and names is not None:
+            options |= {"families": dict.fromkeys(names, "gaussian")}
+            options |= {"reading": Reading(columns=list(names))}
+            return dict(zip(names, data.T, strict=True)), options
+        is_array = isinstance(data, np.ndarray)
+        return ArrayRows(data, feature_names=names) if is_array else DeviceRows(data), options
+
+    def _set_from(self, begun: BegunFit, summary: MomentSummary | None) -> None:
+        mixture = begun.facts["mixture"]
+        self.__dict__.update(_covariance_attributes(mixture, self._is_full()))
+        super()._set_from(begun, summary)
 
 
 def _covariance_attributes(mixture: Mixture, is_full: bool) -> dict[str, Float]:

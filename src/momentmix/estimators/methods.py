@@ -1,160 +1,66 @@
-"""Methods of all estimators: state of the fit, predictions, draws and criteria."""
+"""What both estimators do: the state of a fit, predictions, draws and criteria."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
-from functools import wraps
-from typing import Any, Self, TypeVar, cast
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from momentmix.arrays import namespace
-from momentmix.errors import (
-    FitWarning,
-    InputError,
-    InputTypeError,
-    check_count,
-    read_more,
-    warn_caller,
-)
+from momentmix.errors import FitWarning, InputError, InputTypeError, read_more, warn_caller
+from momentmix.fitting.api import begin_fit
+from momentmix.fitting.inference.certificate import Certificate
+from momentmix.fitting.inference.standard_errors import StandardErrors
+from momentmix.fitting.options import FitOptions
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.mixture.mixture import Mixture
+from momentmix.summary.column_facts import schema_of
 from momentmix.summary.summary import MomentSummary
+from momentmix.tables.validation import ordered_weights
 
 _WARNED_OF = {"constant-column", "duplicate-columns", "outlier-influence", "outlier-rows"}
 
 
-_WHEN_ASKED = ("result_", "certificate_", "standard_errors_")
-
-Method = TypeVar("Method", bound=Callable[..., Any])
-
-
-def keeps_state(method: Method) -> Method:
-    """Run a method; if it fails, the estimator is as it was before."""
-
-    @wraps(method)
-    def guarded(self: Any, *arguments: Any, **options: Any) -> Any:
-        before = dict(self.__dict__)
-        try:
-            return method(self, *arguments, **options)
-        except BaseException:
-            self.__dict__.clear()
-            self.__dict__.update(before)
-            raise
-
-    return cast(Method, guarded)
-
-
 class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
-    """Methods of an estimator whose class gives `fit`, `_fit_to` and `_rows_to_predict`.
+    """Methods of an estimator whose class gives `partial_fit`, `_checked` and `_data_options`.
 
-    Rows of `partial_fit` wait in `summary_` until a method needs the fit: `_pending` is True then.
-    Looking at an attribute never makes a fit: `hasattr`, `repr`, copies and debuggers look at many.
-    Of a fit that was made, `_WHEN_ASKED` are computed when one of them is looked at: `_unasked` is
-    the function that does it, or its result after a copy was made, which keeps no sample of rows.
+    Rows of `partial_fit` wait in `summary_` until a method needs the fit; attributes of the fit are
+    not there until then. Standard errors and certificate are computed when they are asked for: the
+    begun fit keeps a sample of the rows, and a copy is computed before it is made.
     """
 
     def _set_parameters(self, given: dict[str, Any]) -> None:
         """Set attributes to the arguments of `__init__`, as scikit-learn wants them."""
         self.__dict__.update({name: given[name] for name in self._get_param_names()})
 
-    def _fit_to(self, data: Any) -> Any:
-        """Fit to rows or a summary, and set the attributes."""
+    def _checked(self, X: Any, reset: bool, fewest: int = 2) -> Any:
+        """Return rows as the fit or the mixture takes them, checked as scikit-learn does."""
         raise NotImplementedError
 
-    def _rows_to_predict(self, X: Any) -> Any:
-        """Return rows as the mixture takes them, checked as scikit-learn does."""
+    def _data_options(self, data: Any) -> tuple[Any, dict[str, Any]]:
+        """Return data and options of `fit` that say what the columns are."""
         raise NotImplementedError
-
-    # -- state --------------------------------------------------------------------------------
-
-    def _forget(self) -> Mixture | None:
-        """Forget the last fit; return its mixture where `warm_start` asks for it."""
-        previous = self.__dict__.get("mixture_") if self.warm_start else None
-        for name in [name for name in self.__dict__ if _is_fitted(name)]:
-            del self.__dict__[name]
-        return previous
-
-    def __getattr__(self, name: str) -> Any:
-        # Only called for what is not there.
-        if name in _WHEN_ASKED:
-            self._finish()
-            if name in self.__dict__:
-                return self.__dict__[name]
-        if _is_fitted(name) and self.__dict__.get("_pending"):
-            raise NotFittedError(  # an AttributeError too
-                f"{name} is not known yet: partial_fit added rows, and no fit was made since. Call "
-                "fit_summary(), or a method that needs the fit, as predict."
-            )
-        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-
-    def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *(_WHEN_ASKED if "_unasked" in self.__dict__ else ())})
-
-    def __getstate__(self) -> dict[str, Any]:
-        self._compute()
-        state: dict[str, Any] = super().__getstate__()
-        return state
-
-    def __sklearn_is_fitted__(self) -> bool:
-        """Whether there is a fit, or rows that methods can make one of."""
-        return "mixture_" in self.__dict__ or bool(self.__dict__.get("_pending"))
 
     # -- fitting ------------------------------------------------------------------------------
 
-    def _set_from(self, begun: BegunFit) -> None:
-        """Set the attributes that every estimator has."""
-        facts, mixture = begun.facts, begun.facts["mixture"]
-        for name in _WHEN_ASKED:  # those of the last fit
-            self.__dict__.pop(name, None)
-        self.mixture_, self._unasked = mixture, begun.finish
-        if facts["summary"] is not None:  # fitted to rows
-            self.summary_ = facts["summary"]
-        self.n_components_ = mixture.n_components
-        self.weights_, self.means_ = mixture.weights, mixture.means
-        self.n_iter_, self.converged_ = facts["n_passes"] - 1, bool(facts["converged"])
-        score = facts["log_likelihood"]
-        self.lower_bound_ = np.nan if score is None else score
-        # After each step, as scikit-learn has them; those of a result are before.
-        self.lower_bounds_ = [*facts["log_likelihoods"], self.lower_bound_][1:]
-        if not self.converged_:
-            warn_caller(
-                f"not converged after {self.max_passes} passes over the rows; allow more with "
-                "max_passes.",
-                ConvergenceWarning,
-            )
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit to rows.
 
-    def _compute(self) -> FitResult | None:
-        """Compute the result at the first request, and keep it in place of the function."""
-        unasked = self.__dict__.get("_unasked")
-        if callable(unasked):
-            unasked = self._unasked = unasked()
-        return cast("FitResult | None", unasked)
+        Parameters
+        ----------
+        X : array or table of shape (n_samples, n_features)
+        y : None
+            Not used.
+        sample_weight : array of shape (n_samples,), optional
+            As in `momentmix.fit`: whole numbers stand for repeated rows, others are relative.
+        """
+        weights = ordered_weights(sample_weight, X)
+        return self._fit_to(self._checked(X, reset=True), weights)
 
-    def _finish(self) -> None:
-        """Set what was not asked for before, and warn where there is reason to."""
-        result = self._compute()
-        if result is None:
-            return
-        errors = None if result.uncertainty is None else result.standard_errors
-        self.result_, self.certificate_, self.standard_errors_ = result, result.certificate, errors
-        del self._unasked
-        is_refused, certificate = result.certificate.verdict == "not passed", result.certificate
-        others = [f for f in certificate.findings if f.kind in _WARNED_OF]
-        reasons = certificate.reasons if is_refused else [f.text for f in others]
-        if reasons:
-            text = "the certificate did not pass: " * is_refused + reasons[0].rstrip(".")
-            more = f"{len(reasons) - 1} more: " if len(reasons) > 1 else ""
-            text += f" ({more}print certificate_, {read_more('the-certificate-did-not-pass')})"
-            warn_caller(text, FitWarning)
-
-    @keeps_state
     def fit_summary(self, summary: MomentSummary | None = None) -> Self:
         """Fit to a summary of rows; `partial_fit` goes on from it.
 
@@ -170,21 +76,80 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
                     "fit_summary() without a summary fits the rows that partial_fit added, and "
                     "there are none. Call partial_fit first, or give a MomentSummary."
                 )
-            self._fit_to(self.summary_)
-            self._pending = False
-            return self
+            return self._fit_to(self.summary_)
         if not isinstance(summary, MomentSummary):
             raise InputTypeError(
                 f"fit_summary needs a MomentSummary; got {type(summary).__name__}. Use fit() for "
                 "rows."
             )
+        schema = schema_of(summary)
+        self.n_features_in_ = schema.n_columns
+        self._set_names(schema.column_names)
+        return self._fit_to(summary.copy())  # partial_fit adds to it, not to that of the caller
+
+    def _fit_to(self, data: Any, sample_weight: Any = None) -> Self:
+        """Fit to rows or a summary, and set the attributes."""
+        summary = data if isinstance(data, MomentSummary) else None
+        data, options = self._data_options(data)
+        previous = self.__dict__.get("mixture_") if self.warm_start else None
+        name = type(self).__name__
+        begun = begin_fit(
+            data,
+            FitOptions(
+                n_components=self.n_components,
+                max_components=self.max_components,
+                missing=self.missing,
+                background=self.background,
+                sample_weight=sample_weight,
+                start=previous if self._can_start(previous) else self.start,
+                random_state=self._seed(),
+                max_passes=self.max_passes,
+                n_threads=self.n_threads,
+                progress=(lambda x: print(f"{name}: {x}", flush=True)) if self.verbose else None,
+                **options,
+            ),
+        )
         self._forget()
-        self.summary_ = summary.copy()  # partial_fit adds to it; the caller's stays as it is
-        schema = summary.schema
-        self.n_features_in_ = summary.n_features if schema is None else schema.n_columns
-        self._set_names(summary.feature_names if schema is None else schema.column_names)
-        self._fit_to(self.summary_)
+        self._set_from(begun, summary)
         return self
+
+    def _seed(self) -> Any:
+        is_old = isinstance(self.random_state, np.random.RandomState)
+        return int(self.random_state.randint(2**31 - 1)) if is_old else self.random_state
+
+    def _can_start(self, previous: Mixture | None) -> bool:
+        """Whether the last mixture has as many components as this fit, and the same columns."""
+        if previous is None or previous.n_components != self.n_components:
+            return False
+        same = previous.feature_names is None or previous.feature_names == self._names()
+        return same and previous.n_columns == self.n_features_in_
+
+    def _set_from(self, begun: BegunFit, summary: MomentSummary | None) -> None:
+        """Set the attributes that every estimator has."""
+        facts, mixture = begun.facts, begun.facts["mixture"]
+        self._begun: BegunFit | None = begun
+        self._result: FitResult | None = None
+        self._has_warned = False
+        self.mixture_, self.n_components_ = mixture, mixture.n_components
+        self.weights_, self.means_ = mixture.weights, mixture.means
+        self.summary_ = facts["summary"] if summary is None else summary
+        self.n_iter_, self.converged_ = facts["n_passes"] - 1, bool(facts["converged"])
+        score = facts["log_likelihood"]
+        self.lower_bound_ = np.nan if score is None else score
+        # After each step, as scikit-learn has them; those of a result are before.
+        self.lower_bounds_ = [*facts["log_likelihoods"], self.lower_bound_][1:]
+        if not self.converged_:
+            warn_caller(
+                f"not converged after {self.max_passes} passes over the rows; allow more with "
+                "max_passes.",
+                ConvergenceWarning,
+            )
+
+    def _forget(self) -> None:
+        """Delete the attributes of the last fit, but not number and names of the columns."""
+        for name in list(self.__dict__):
+            if name.endswith("_") and not name.endswith("_in_"):
+                del self.__dict__[name]
 
     def _set_names(self, names: Any) -> None:
         self.__dict__.pop("feature_names_in_", None)
@@ -195,38 +160,52 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         names = getattr(self, "feature_names_in_", None)
         return None if names is None else tuple(names)
 
-    def _fit_options(self, previous: Mixture | None) -> dict[str, Any]:
-        """Return options of `fit` that all estimators have; a warm start is from `previous`."""
-        return {
-            "n_components": self.n_components,
-            "max_components": self.max_components,
-            "background": self.background,
-            "start": previous if self._can_start(previous) else self.start,
-            "random_state": self._seed(),
-            "max_passes": self.max_passes,
-            "n_threads": self.n_threads,
-            "progress": _progress_of(self.verbose, type(self).__name__),
-        }
+    def __sklearn_is_fitted__(self) -> bool:
+        """Whether there is a fit, or rows that methods can make one of."""
+        return "summary_" in self.__dict__
 
-    def _can_start(self, previous: Mixture | None) -> bool:
-        """Whether the last mixture has as many components as this fit, and the same columns."""
-        if previous is None or previous.n_components != self.n_components:
-            return False
-        names = previous.feature_names
-        same = names is None or names == self._names()
-        return same and previous.means.shape[1] == self.n_features_in_
+    # -- certificate --------------------------------------------------------------------------
 
-    def _seed(self) -> Any:
-        state = self.random_state
-        if state is None or isinstance(state, int | np.integer | np.random.Generator):
-            return state
-        return int(check_random_state(state).randint(2**31 - 1))
+    @property
+    def result_(self) -> FitResult:
+        """The result, as `momentmix.fit` returns it; the first look at it may warn."""
+        result = self._computed()
+        if not self._has_warned:
+            self._has_warned = True
+            _warn_of(result.certificate)
+        return result
+
+    @property
+    def certificate_(self) -> Certificate:
+        """Whether the fit can be trusted, and why not."""
+        return self.result_.certificate
+
+    @property
+    def standard_errors_(self) -> StandardErrors | None:
+        """Standard errors of weights, means and variances, where they are known."""
+        result = self.result_
+        return None if result.uncertainty is None else result.standard_errors
+
+    def _computed(self) -> FitResult:
+        if "mixture_" not in self.__dict__:
+            raise NotFittedError(
+                "there is no fit yet. Call fit, or after partial_fit fit_summary() or a method "
+                "that needs the fit, as predict."
+            )
+        if self._begun is not None:
+            self._result, self._begun = self._begun.finish(), None
+        return cast(FitResult, self._result)
+
+    def __getstate__(self) -> dict[str, Any]:
+        if "mixture_" in self.__dict__:
+            self._computed()
+        return cast(dict[str, Any], super().__getstate__())
 
     # -- using --------------------------------------------------------------------------------
 
     def _mixture(self) -> Mixture:
         check_is_fitted(self)
-        if self.__dict__.get("_pending"):
+        if "mixture_" not in self.__dict__:
             self.fit_summary()
         mixture: Mixture = self.mixture_
         return mixture
@@ -244,15 +223,15 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
         Tensors of torch give a tensor, as do `predict_proba` and `score_samples`.
         """
-        return self._mixture().predict(self._rows_to_predict(X), **self._row_options())
+        return self._mixture().predict(self._checked(X, reset=False), **self._row_options())
 
     def predict_proba(self, X: Any) -> Any:
         """Probability of each component, of shape (n_samples, n_components)."""
-        return self._mixture().predict_proba(self._rows_to_predict(X), **self._row_options())
+        return self._mixture().predict_proba(self._checked(X, reset=False), **self._row_options())
 
     def score_samples(self, X: Any) -> Any:
         """Log-density of each row, of shape (n_samples,)."""
-        return self._mixture().log_prob(self._rows_to_predict(X), **self._row_options())
+        return self._mixture().log_prob(self._checked(X, reset=False), **self._row_options())
 
     def score(self, X: Any, y: Any = None) -> float:
         """Mean log-density of the rows."""
@@ -261,29 +240,9 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def sample(self, n_samples: int = 1) -> tuple[Any, NDArray[np.int64]]:
         """Draw rows and their components, of shapes (n_samples, n_features) and (n_samples,)."""
-        mixture = self._mixture()
         if n_samples < 1:
             raise InputError(f"n_samples must be at least 1; got {n_samples}.")
-        return mixture.sample(n_samples, self._seed())
-
-    def _repr_html_inner(self) -> str:
-        return self._with_result(super()._repr_html_inner())
-
-    def _repr_mimebundle_(self, **options: Any) -> dict[str, str]:
-        bundle: dict[str, str] = super()._repr_mimebundle_(**options)
-        if "text/html" in bundle:
-            bundle["text/html"] = self._with_result(bundle["text/html"])
-        return bundle
-
-    def _with_result(self, html: str) -> str:
-        """Put the result below the diagram of scikit-learn, once there is one."""
-        result = getattr(self, "result_", None)
-        return html if result is None else f"{html}{result._repr_html_()}"
-
-    def _total(self, X: Any) -> tuple[float, int]:
-        """Sum of the log-densities, and the number of rows."""
-        scores = self.score_samples(X)
-        return float(namespace(scores).sum(scores)), int(scores.shape[0])
+        return self._mixture().sample(n_samples, self._seed())
 
     def bic(self, X: Any) -> float:
         """Bayesian information criterion on the rows: lower is better."""
@@ -294,22 +253,20 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Akaike's information criterion on the rows: lower is better."""
         return float(-2 * self._total(X)[0] + 2 * self._mixture().parameters.n_free)
 
+    def _total(self, X: Any) -> tuple[float, int]:
+        """Sum of the log-densities, and the number of rows."""
+        scores = self.score_samples(X)
+        return float(namespace(scores).sum(scores)), int(scores.shape[0])
 
-def _is_fitted(name: str) -> bool:
-    """Whether an attribute is what a fit finds, not what it is given."""
-    is_result = name.endswith("_") and not name.startswith("_")
-    return name in ("_pending", "_unasked") or (is_result and not name.endswith("_in_"))
 
-
-def _progress_of(verbose: int, name: str) -> Callable[[str], None] | None:
-    """Return a function that prints the stages; from 2 on, with the seconds before each."""
-    level = int(verbose) if isinstance(verbose, bool) else verbose
-    if not check_count("verbose", level, 0):
-        return None
-    begin = time.perf_counter()
-
-    def show(stage: str) -> None:
-        seconds = f", after {time.perf_counter() - begin:.2f} s" if verbose > 1 else ""
-        print(f"{name}: {stage}{seconds}", flush=True)
-
-    return show
+def _warn_of(certificate: Certificate) -> None:
+    """Warn of a certificate that did not pass, or of columns and rows that need a look."""
+    if is_refused := certificate.verdict == "not passed":
+        reasons = list(certificate.reasons)
+    else:
+        reasons = [x.text for x in certificate.findings if x.kind in _WARNED_OF]
+    if reasons:
+        text = "the certificate did not pass: " if is_refused else ""
+        more = f"{len(reasons) - 1} more: " if len(reasons) > 1 else ""
+        more += f"print certificate_, {read_more('the-certificate-did-not-pass')}"
+        warn_caller(f"{text}{reasons[0].rstrip('.')} ({more})", FitWarning)

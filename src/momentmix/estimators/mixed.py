@@ -11,9 +11,8 @@ from sklearn.utils.validation import validate_data
 
 from momentmix.arrays import is_tensor, plain_array, to_numpy
 from momentmix.errors import InputError
-from momentmix.estimators.methods import MixtureMethods, keeps_state
-from momentmix.fitting.api import begin_fit
-from momentmix.fitting.options import FitOptions
+from momentmix.estimators.methods import MixtureMethods
+from momentmix.fitting.result import BegunFit
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
@@ -22,7 +21,6 @@ from momentmix.tables.formats.memory import frame_labels, frame_names, is_frame,
 from momentmix.tables.learning import Families
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.table_rows import Missing, keeps_gaps
-from momentmix.tables.validation import ordered_weights
 
 
 class MomentMixture(MixtureMethods):
@@ -111,25 +109,6 @@ class MomentMixture(MixtureMethods):
         tags.input_tags.categorical = True
         return tags
 
-    # -- fitting ------------------------------------------------------------------------------
-
-    @keeps_state
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> MomentMixture:
-        """Fit to a table: array, data frame, Arrow table or dict of columns.
-
-        Parameters
-        ----------
-        X : table of shape (n_samples, n_features)
-        y : None
-            Not used.
-        sample_weight : array of shape (n_samples,), optional
-            As in `momentmix.fit`: whole numbers stand for repeated rows, others are relative.
-        """
-        table = self._checked(X, reset=True)
-        weights = ordered_weights(sample_weight, X)
-        return self._fit_to(table, self._forget(), weights)
-
-    @keeps_state
     def partial_fit(self, X: Any, y: Any = None) -> MomentMixture:
         """Add rows to the summary; the fit is made when a method needs it.
 
@@ -146,22 +125,16 @@ class MomentMixture(MixtureMethods):
             schema = known.schema or plain_schema(known.n_features, known.feature_names)
             summary = known + summarize(table, known.order, families=schema, missing=self.missing)
         self._forget()
-        self.summary_, self._pending = summary, True
+        self.summary_ = summary
         return self
 
-    def _fit_to(
-        self, data: Any, previous: Mixture | None = None, sample_weight: Any = None
-    ) -> MomentMixture:
+    def _data_options(self, data: Any) -> tuple[Any, dict[str, Any]]:
         has_schema = isinstance(data, MomentSummary) and data.schema is not None
-        families = None if has_schema else self.families
-        options = FitOptions(
-            blocks=self.blocks, sample_weight=sample_weight, families=families,
-            missing=self.missing, **self._fit_options(previous),
-        )  # fmt: skip
-        begun = begin_fit(data, options)
+        return data, {"blocks": self.blocks, "families": None if has_schema else self.families}
+
+    def _set_from(self, begun: BegunFit, summary: MomentSummary | None) -> None:
         self.schema_ = begun.facts["schema"]
-        self._set_from(begun)
-        return self
+        super()._set_from(begun, summary)
 
     # -- tables -------------------------------------------------------------------------------
 
@@ -176,7 +149,7 @@ class MomentMixture(MixtureMethods):
                 self, X, reset=reset, dtype=None, ensure_all_finite=False,
                 ensure_min_samples=fewest if reset else 1,
             )  # fmt: skip
-            return _numbers_if_all(rows)
+            return self._without_gaps(_numbers_if_all(rows), reset)
         n = len(X) if isinstance(X, Mapping) else len(frame_labels(X))
         if reset:
             self.n_features_in_ = n
@@ -186,13 +159,13 @@ class MomentMixture(MixtureMethods):
                 f"X has {n} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input."
             )
-        return X
+        return self._without_gaps(X, reset)
 
-    def _rows_to_predict(self, X: Any) -> Any:
-        mixture, rows = self._mixture(), self._checked(X, reset=False)
-        if self.missing == "error":
-            Schema(mixture.columns).encode(rows)  # raises where a cell is missing
-        return rows
+    def _without_gaps(self, table: Any, reset: bool) -> Any:
+        """Return a table to predict; raise where a cell is missing and none may be."""
+        if not reset and self.missing == "error" and "mixture_" in self.__dict__:
+            Schema(self.mixture_.columns).encode(table)
+        return table
 
     def _row_options(self) -> dict[str, Any]:
         return {"unseen": self.unseen}

@@ -155,7 +155,7 @@ class FitResult(FitFacts):
         kind : {"means", "columns", "pairs", "trials"}, optional
             By default "means", or "columns" where there is one component.
         data : rows, optional
-            Drawn by "columns" and "pairs"; "columns" shows the summary of the fit without them.
+            Drawn by "columns" and "pairs".
 
         Returns
         -------
@@ -167,9 +167,7 @@ class FitResult(FitFacts):
             own = displays.MeansDisplay if kind == "means" else displays.TrialsDisplay
             return own.from_estimator(self)
         if kind == "columns":
-            return displays.ColumnsDisplay.from_estimator(
-                self, self.summary if data is None else data
-            )
+            return displays.ColumnsDisplay.from_estimator(self, data)
         if kind == "pairs":
             return displays.PairsDisplay.from_estimator(self, data)
         raise InputError(f'kind must be "means", "columns", "pairs" or "trials"; got {kind!r}.')
@@ -183,8 +181,8 @@ class FitResult(FitFacts):
         ----------
         path : str or path, optional
             The file; without one, the page is returned, which notebooks show.
-        data : rows or MomentSummary, optional
-            By default the summary of the fit, where there is one.
+        data : rows, optional
+            For the pictures.
         **options
             As for `momentmix.report`.
         """

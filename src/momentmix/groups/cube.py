@@ -75,10 +75,10 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
     # -- groups -------------------------------------------------------------------------------
 
     def _key(self, key: Any) -> Any:
-        """A key as it is in the cube, with dates in the place of their texts."""
+        """A key as it is in the cube, with dates and numbers in the place of their texts."""
         key = key if isinstance(key, tuple) else (key,)
         is_whole = len(key) == len(self.key_names)
-        return tuple(map(_dated, key, self._types)) if is_whole else key
+        return tuple(map(_typed, key, self._types)) if is_whole else key
 
     def __getitem__(self, key: Any) -> MomentSummary:
         return union_of_groups([self._groups[self._key(key)]])
@@ -108,9 +108,9 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
         Parameters
         ----------
         **conditions
-            By name of a key: a value, a collection of values, a slice of first and last value
-            (both included), or a function of the value. Dates may be given as text; any other
-            value must have the type of the key.
+            By name of a key: a value, a slice of first and last value (both included), a collection
+            of these, or a function of the value. A text is read as the type of the key; any other
+            value must have it.
 
         Examples
         --------
@@ -186,7 +186,8 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
                 "rollup() (--rollup)."
             )
         for one, another in zip(self.values(), other.values(), strict=False):
-            return one.check_alike(another)
+            one.check_alike(another)
+            return
 
     # -- files and tables ---------------------------------------------------------------------
 
@@ -246,11 +247,11 @@ def union_of_bytes(groups: Sequence[bytes]) -> bytes:
     return groups[0] if len(groups) == 1 else union_of_groups(groups).to_bytes()
 
 
-def _dated(value: Any, type_: Any) -> Any:
-    """The date of a text, where the key has this type, of dates or times."""
+def _typed(value: Any, type_: Any) -> Any:
+    """The value of a text, where the key has another type."""
     import pyarrow as pa
 
-    if isinstance(value, str) and pa.types.is_temporal(type_):
+    if isinstance(value, str) and not pa.types.is_string(type_):
         with suppress(pa.ArrowInvalid):
             return pa.scalar(value).cast(type_).as_py()
     return value
@@ -260,19 +261,27 @@ def _condition(label: str, wanted: Any, type_: Any) -> Callable[[Any], bool]:
     """Whether a value of a key is wanted; raise where it has not the type of the key."""
     if callable(wanted):
         return lambda value: bool(wanted(value))
-    is_range = isinstance(wanted, slice)
-    several = is_range or (isinstance(wanted, Collection) and not isinstance(wanted, str))
-    values = [wanted.start, wanted.stop] if is_range else [*wanted] if several else [wanted]
-    array = key_array([_dated(value, type_) for value in values], label)
+    several = isinstance(wanted, Collection) and not isinstance(wanted, str)
+    values = wanted if several else [wanted]
+    parts = [x if isinstance(x, slice) else slice(x, x, 1) for x in values]
+    ends = [_typed(x, type_) for part in parts for x in (part.start, part.stop)]
+    array = key_array(ends, label)
     if array.type != type_ and "null" not in (str(array.type), str(type_)):
         raise InputError(
             f"{label} is {type_}; got {wanted!r} ({array.type}), which equals none. Give values of "
             "the same type; dates are written as 2026-01-31 (ISO 8601)."
         )
-    values = array.to_pylist()
-    if not is_range:
-        return lambda value: value in values
-    low, high = (None if x is None else natural_order(x) for x in values)
-    return lambda value: (
-        value is not None and (low or (0,)) <= natural_order(value) <= (high or (1,))
-    )
+    lows, highs = array.to_pylist()[::2], array.to_pylist()[1::2]
+
+    def accepts(value: Any) -> bool:
+        for part, low, high in zip(parts, lows, highs, strict=True):
+            if part.step is not None and value == low:
+                return True
+            if part.step is None and value is not None:
+                order = natural_order(value)
+                above = low is None or natural_order(low) <= order
+                if above and (high is None or order <= natural_order(high)):
+                    return True
+        return False
+
+    return accepts

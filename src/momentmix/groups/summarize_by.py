@@ -23,16 +23,15 @@ from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
     OpenShard,
     RowFrame,
-    add_digits,
     block_extremes,
-    digits_needed,
+    digits_of_sums,
     frame_of,
 )
 from momentmix.summary.digits import QUANTUM_BITS, carried, from_places, trimmed
 from momentmix.summary.file import pack
-from momentmix.summary.state import shard_digest, threads_for
+from momentmix.summary.kernel import block_digits
 from momentmix.summary.summarize import shards_of, warn_of_notes
-from momentmix.summary.summary import MomentSummary
+from momentmix.summary.summary import MomentSummary, shard_digest
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
@@ -194,7 +193,7 @@ class _GroupSums:
             if shard is None:
                 shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
                 self.shards[key], shard.frame = shard, self.frame
-            shard.update(rows[start:stop], None, threads_for(shard, stop - start, self.n_threads))
+            shard.update(rows[start:stop], None, self.n_threads)
 
     def finish(self) -> Iterator[tuple[GroupKey, Totals]]:
         """The sums of all groups; small groups of equal numbers of rows are summed together."""
@@ -215,18 +214,20 @@ class _GroupSums:
         shards = [self.shards.pop(key) for key in keys]
         blocks = np.array([np.concatenate([rows for rows, _ in x.waiting]) for x in shards])
         ends, n_rows, names = block_extremes(blocks), blocks.shape[1], self.state.closed.names
-        fits = np.atleast_1d(self.frame.fits(ends).all(axis=1))
-        sums = shards[0].executor.sums(blocks[fits], None, self.frame.units)
-        places = np.zeros((digits_needed(float(np.abs(sums).max(initial=1.0))), sums.size))
-        add_digits(sums.reshape(1, -1), places)
-        digits = carried(from_places(places))
-        digits = digits.reshape(len(digits), *sums.shape)
+        fits, layout = np.atleast_1d(self.frame.fits(ends).all(axis=1)), self.state.layout
+        largest = np.abs(self.frame.points(ends[fits])).max(axis=(0, 1), initial=0.0)
+        n_digits = digits_of_sums(layout, largest, 1.0, n_rows)
+        assert n_digits is not None  # rows that fit the frame are near it
+        units = self.frame.units
+        places = block_digits(layout, blocks[fits], None, units, n_digits, each=True)
+        digits = carried(from_places(places.swapaxes(0, 1).reshape(n_digits, -1)))
+        digits = digits.reshape(len(digits), -1, layout.n_entries)
         number = count()
         for key, shard, is_near, bounds in zip(keys, shards, fits, ends, strict=True):
             if is_near:
                 own = np.ascontiguousarray(trimmed(digits[:, next(number)]))
                 exact = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = replace(Totals(self.state.layout, *exact, *bounds), names=names)
+                totals = replace(Totals(layout, *exact, *bounds), names=names)
                 yield key, as_shard(totals, self.state.row_schema, bytes(16))
             else:
                 yield key, closed(shard, names)

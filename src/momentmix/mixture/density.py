@@ -209,9 +209,11 @@ def _add_compiled(
     """Sums of an EM step over features, or over rows with columns and units; into the last two."""
     coefficients = np.ascontiguousarray(coefficients)
     r = coefficients.shape[-2]
+    n_features = (len(table) - 1) // 2 if columns is None else columns.size
+    n_features = n_features if blocks is None else blocks.n_features
     code.em_sums(
         coefficients, coefficients[..., 0].size // r, r, table, columns, units,
-        compiled_pairs(blocks), counts, statistics, totals,
+        compiled_products(blocks, n_features), counts, statistics, totals,
     )  # fmt: skip
 
 
@@ -220,14 +222,17 @@ def _is_compiled(blocks: Blocks | None) -> bool:
     return code is not None and (blocks is None or not blocks.n_own)
 
 
-def compiled_pairs(blocks: Blocks | None) -> NDArray[np.int64] | None:
-    """Pairs of features whose products are statistics, for compiled code.
+def compiled_products(blocks: Blocks | None, n_features: int) -> NDArray[np.int64]:
+    """Features whose products are statistics, for compiled code: z² first.
 
-    Statistics that are no products are −1; compiled code takes them from features in memory.
+    A statistic that is no product is −1 and its place among those in memory.
     """
+    squares = np.repeat(np.arange(n_features), 2).reshape(-1, 2)
     if blocks is None or blocks.is_diagonal:
-        return None
-    return np.concatenate([blocks.pairs, np.full((blocks.n_own, 2), -1, dtype=np.int64)])
+        return squares
+    places = blocks.n_features + blocks.n_spread + np.arange(blocks.n_own)
+    own = np.column_stack([np.full(blocks.n_own, -1), places])
+    return np.concatenate([squares, blocks.pairs, own])
 
 
 # -- rows ---------------------------------------------------------------------------------------
@@ -312,13 +317,14 @@ class Density:
         is_compiled = _is_compiled(self.blocks) and self.columns.size
         kind = _KINDS.get(reduce) if is_compiled else None
         table, units = np.ascontiguousarray(self.coefficients), self._units
+        products = compiled_products(self.blocks, self.columns.size)
 
         def work(start: int) -> None:
             block, block_result = rows[start : start + _BLOCK], result[start : start + _BLOCK]
             if kind is not None:
                 n_left = code.map_rows(
                     kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
-                    self.columns, units, compiled_pairs(self.blocks), block_result,
+                    self.columns, units, products, block_result,
                 )  # fmt: skip
                 if n_left:  # rows without a density
                     none = block_result < 0 if kind == _LABELS else np.isnan(block_result)

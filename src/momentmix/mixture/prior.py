@@ -26,6 +26,7 @@ from momentmix.mixture.parameters import Parameters
 
 FEWEST_ROWS = 1e-10  # a component with a smaller count is empty: it keeps mean 0 and variance 1
 VARIANCE_FLOOR = 1e-6  # of the variance of a feature over all rows: the least of a component
+_JOINED, _SINGLE = 4, 5  # kinds of blocks in compiled code, beside families
 _LEAST_TOTAL = 1e-4  # eigenvalue of a total correlation: columns closer than that are copies
 
 
@@ -69,38 +70,32 @@ class Structure:
             for root in self.roots
         ]
 
-    def layout(self, blocks: Blocks) -> tuple[Int, Int, Float, Float, Int, Float] | None:
+    def layout(self, blocks: Blocks) -> tuple[Int, Float] | None:
         """The blocks as compiled code takes them; None where it has no maps for a law.
 
-        Widths of the joined blocks, all Gaussian features (those of joined blocks first), R and R⁻¹
-        of each joined block, least relative eigenvalues; family, width, missing cells, statistics
-        and features of each law, and the numbers of the laws. `blocks` are those of the features.
+        Of each block its kind, width, missing cells, statistics and features, and its numbers (see
+        native/families.h): of a joined block R, R⁻¹ and the least relative eigenvalue. The last one
+        has all features that are blocks of their own.
         """
-        kinds: list[int] = []
+        records: list[int] = []
         numbers: list[Any] = [[]]
         for law in blocks.laws:
             if law.family.compiled is None:
                 return None
             width, overall = len(law.features), law.overall
             head, nodes = law.family.nodes
-            kinds += [law.family.compiled, width, law.has_missing, law.at_random]
-            kinds += [law.n_statistics, head, *law.features]
+            records += [law.family.compiled, width, law.has_missing, law.at_random]
+            records += [law.n_statistics, head, *law.features]
             spread = overall.variance[:1] if law.n_values else np.ones(1)
             values = [*law.units, [overall.observed], spread, [law.least], overall.mean]
             numbers += [*values, np.zeros(width - law.n_values), nodes, overall.statistics]
-        features = np.concatenate([*(block for block, _ in blocks.places), blocks.single])
-        widths = np.array([len(block) for block in blocks.joined], dtype=np.int64)
-        pairs = zip(self.roots, self.inverses, strict=True)
-        matrices = np.concatenate([[], *(np.ravel(x) for pair in pairs for x in pair)])
-        least = np.array([self.least(place) for place in range(widths.size)])
-        return (
-            widths,
-            features,
-            matrices,
-            least,
-            np.array(kinds, dtype=np.int64),
-            np.concatenate(numbers),
-        )
+        for place, features in enumerate(blocks.joined):
+            records += [_JOINED, len(features), 0, 0, 0, 0, *features]
+            matrices = self.roots[place], self.inverses[place]
+            numbers += [*map(np.ravel, matrices), [self.least(place)]]
+        if blocks.single.size:
+            records += [_SINGLE, blocks.single.size, 0, 0, 0, 0, *blocks.single.tolist()]
+        return np.array(records, dtype=np.int64), np.concatenate(numbers)
 
     def least(self, place: int) -> float:
         """Least relative eigenvalue of a joined block."""

@@ -10,7 +10,7 @@ typedef struct {
     const int64_t *sizes;      /* factors of each block, the constant first */
     const double *tables;      /* E_i[u v], (size, size, r), block by block */
     const double *weights;
-    isize lanes;               /* r rounded up: components side by side */
+    isize lanes;               /* r rounded up to fours: components side by side */
     int64_t *firsts, *blocks;  /* first factor of each block, and the block of each factor */
     const double **of_block;   /* its part of `tables` */
     double *factors;           /* (n_factors, lanes): E_i[u_a u], or E_i[u] of blocks that a lacks */
@@ -48,27 +48,22 @@ static void prepare_tables(condition_blocks *c)
         c->factors[i] = 1.0;
 }
 
-/* Add the components from `first` on of Σ_i ω_i E_i[m_a m_b] to row a of the table, b ≥ a. */
-INLINE void add_components(const condition_blocks *c, isize a, isize first, const int n_lanes, double *out)
+/* Add four components of Σ_i ω_i E_i[m_a m_b] to row a of the table, b ≥ a. */
+static void add_components(const condition_blocks *c, isize a, isize first, double *out)
 {
     const double *factors = c->factors + first, *alone = c->alone + first;
     for (isize b = a; b < c->n; b++) {
         const int64_t *own = c->slots + b * c->width;
-        int64_t shared = c->shared[own[0]];
-        double product[8];
-        for (int i = 0; i < n_lanes; i++)
-            product[i] = factors[own[0] * c->lanes + i];
-        for (isize t = 1; t < c->width; t++) {
+        int64_t shared = 0;
+        double product[4] = {1.0, 1.0, 1.0, 1.0};
+        for (isize t = 0; t < c->width; t++) {
             shared |= c->shared[own[t]];
-            for (int i = 0; i < n_lanes; i++)
+            for (int i = 0; i < 4; i++)
                 product[i] *= factors[own[t] * c->lanes + i];
         }
-        for (int i = 0; i < n_lanes; i++)
+        for (int i = 0; i < 4; i++)
             product[i] *= alone[shared * c->lanes + i];
-        for (int i = n_lanes / 2; i; i /= 2)
-            for (int j = 0; j < i; j++)
-                product[j] += product[j + i];
-        out[b] += product[0];
+        out[b] += (product[0] + product[2]) + (product[1] + product[3]);
     }
 }
 
@@ -93,13 +88,8 @@ static void add_row(const condition_blocks *c, isize a, double *out)
         for (isize i = 0; i < c->r; i++)
             c->alone[set * c->lanes + i] = more[i] * means[lowest][i];
     }
-    isize first = 0;
-    for (; c->lanes - first >= 8; first += 8)
-        add_components(c, a, first, 8, out);
-    for (; c->lanes - first >= 4; first += 4)
-        add_components(c, a, first, 4, out);
-    if (first < c->lanes)
-        add_components(c, a, first, 2, out);
+    for (isize first = 0; first < c->lanes; first += 4)
+        add_components(c, a, first, out);
     for (isize t = 0; t < c->width; t++)
         if (own[t])
             set_factors(c, c->blocks[own[t]], 0, 0);
@@ -127,38 +117,29 @@ PyDoc_STRVAR(add_second_moments_doc,
 
 static PyObject *add_second_moments(PyObject *module, PyObject *args)
 {
-    PyObject *slots, *sizes, *tables, *weights, *out, *result = NULL;
     condition_blocks c = {.n = 0};
-    held h = {.n = 0};
-    Py_buffer *w, *s, *t, *u, *x;
-    double *space = NULL;
-    if (!PyArg_ParseTuple(args, "nOOOOO", &c.n, &slots, &sizes, &tables, &weights, &out))
-        return NULL;
-    if (!(w = hold(&h, slots, 0, 1, "slots")) || !(s = hold(&h, sizes, 0, 1, "sizes"))
-        || !(t = hold(&h, tables, 0, 1, "tables")) || !(u = hold(&h, weights, 0, 1, "weights"))
-        || !(x = hold(&h, out, WRITE, times(c.n, c.n), "out")))
-        goto done;
-    c.width = c.n ? w->len / 8 / c.n : 1, c.n_blocks = s->len / 8, c.r = u->len / 8;
-    c.slots = w->buf, c.sizes = s->buf, c.tables = t->buf, c.weights = u->buf;
-    if (c.width < 1 || c.width > MOST_SLOTS || !conditions_are_valid(&c, t->len / 8)) {
-        PyErr_SetString(PyExc_ValueError, "factors of conditions do not fit the tables");
-        goto done;
-    }
-    c.lanes = (c.r + 1) / 2 * 2;
+    array slots, sizes, tables, weights, out;
+    held h;
+    if (!take(&h, args, "nrrrrw", &c.n, &slots, &sizes, &tables, &weights, &out) || c.n < 1
+        || out.n < times(c.n, c.n) || !slots.n)
+        return done(&h, NULL);
+    c.width = slots.n / c.n, c.n_blocks = sizes.n, c.r = weights.n;
+    c.slots = slots.data, c.sizes = sizes.data, c.tables = tables.data, c.weights = weights.data;
+    if (c.width < 1 || c.width > MOST_SLOTS || !conditions_are_valid(&c, tables.n))
+        return done(&h, NULL);
+    c.lanes = (c.r + 3) / 4 * 4;
     isize subsets = (isize)1 << c.width, doubles = times(plus(c.n_factors, subsets), c.lanes);
-    if (!(space = allocate(plus(doubles, plus(times(2, c.n_factors), times(2, c.n_blocks))))))
-        goto done;
+    double *space = allocate(plus(doubles, plus(times(2, c.n_factors), times(2, c.n_blocks))));
+    if (!space)
+        return done(&h, NULL);
     c.factors = space, c.alone = space + c.n_factors * c.lanes;
     c.shared = (int64_t *)(space + doubles), c.blocks = c.shared + c.n_factors;
     c.firsts = c.blocks + c.n_factors, c.of_block = (const double **)(c.firsts + c.n_blocks);
     Py_BEGIN_ALLOW_THREADS
     prepare_tables(&c);
     for (isize a = 0; a < c.n; a++)
-        add_row(&c, a, (double *)x->buf + a * c.n);
+        add_row(&c, a, (double *)out.data + a * c.n);
     Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
-done:
     PyMem_Free(space);
-    release(&h);
-    return result;
+    return done(&h, Py_NewRef(Py_None));
 }

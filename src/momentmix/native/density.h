@@ -1,6 +1,6 @@
 /* Rows → log-densities of mixtures and sums of an EM step, for one instruction set.
  *
- * The table holds T(z) = (z, z², z_j z_k, 1), one statistic in each of its rows and SLAB rows of data
+ * The table holds T(z) = (z, products, 1), one statistic in each of its rows and SLAB rows of data
  * side by side; `joint` holds log ω_i p_i(z) in the same way, then the shares of the components. See
  * mixture/density.py, whose functions do the same with NumPy.
  */
@@ -105,87 +105,23 @@ static void NAME(shares)(double *joint, isize r, double least, double *top, doub
     }
 }
 
-/* z², products, the constant, and zeros for rows that are not there; z of n rows is in the table. */
+/* Products, the constant, and zeros for rows that are not there; z of n rows, and what is given, is in
+ * the table. */
 static void NAME(complete)(double *table, const row_source *rows, isize n)
 {
-    isize d = rows->d, n_pairs = rows->n_pairs, n_squares = rows->squares ? rows->n_squares : d;
+    isize d = rows->d;
     double *out = table + d * ROW;
     for (isize j = 0; j < d; j++)
         for (isize k = n; k < SLAB; k++)
             table[j * ROW + k] = 0.0;
-    for (isize j = 0; j < n_squares; j++, out += ROW) {
-        const double *z = table + (rows->squares ? rows->squares[j] : j) * ROW;
-        NAME(multiply)(z, z, SLAB, out);
-    }
-    for (isize p = 0; p < n_pairs; p++, out += ROW)
-        if (rows->pairs[2 * p] >= 0)
-            NAME(multiply)(table + rows->pairs[2 * p] * ROW, table + rows->pairs[2 * p + 1] * ROW, SLAB, out);
-        else /* given, as features are */
+    for (const int64_t *p = rows->products; p < rows->products + 2 * rows->n_products; p += 2, out += ROW)
+        if (p[0] >= 0)
+            NAME(multiply)(table + p[0] * ROW, table + p[1] * ROW, SLAB, out);
+        else
             for (isize k = n; k < SLAB; k++)
                 out[k] = 0.0;
     for (isize k = 0; k < SLAB; k++)
         out[k] = k < n ? 1.0 : 0.0;
-}
-
-#if defined(MM_AVX512)
-#define SIDE 8
-/* SIDE rows of SIDE neighbors each → SIDE columns. */
-INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
-{
-    V x[8];
-    for (int i = 0; i < 8; i += 2) {
-        V first = LOAD(in + i * stride), second = LOAD(in + (i + 1) * stride);
-        x[i] = _mm512_unpacklo_pd(first, second);
-        x[i + 1] = _mm512_unpackhi_pd(first, second);
-    }
-    for (int odd = 0; odd < 2; odd++) {
-        V a = _mm512_shuffle_f64x2(x[odd], x[odd + 2], 0x88);
-        V b = _mm512_shuffle_f64x2(x[odd + 4], x[odd + 6], 0x88);
-        V c = _mm512_shuffle_f64x2(x[odd], x[odd + 2], 0xdd);
-        V e = _mm512_shuffle_f64x2(x[odd + 4], x[odd + 6], 0xdd);
-        out[odd] = _mm512_shuffle_f64x2(a, b, 0x88);
-        out[odd + 4] = _mm512_shuffle_f64x2(a, b, 0xdd);
-        out[odd + 2] = _mm512_shuffle_f64x2(c, e, 0x88);
-        out[odd + 6] = _mm512_shuffle_f64x2(c, e, 0xdd);
-    }
-}
-#elif defined(MM_AVX2)
-#define SIDE 4
-INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
-{
-    V a = LOAD(in), b = LOAD(in + stride), c = LOAD(in + 2 * stride), e = LOAD(in + 3 * stride);
-    V ab = _mm256_unpacklo_pd(a, b), cd = _mm256_unpacklo_pd(c, e);
-    V ab1 = _mm256_unpackhi_pd(a, b), cd1 = _mm256_unpackhi_pd(c, e);
-    out[0] = _mm256_permute2f128_pd(ab, cd, 0x20);
-    out[1] = _mm256_permute2f128_pd(ab1, cd1, 0x20);
-    out[2] = _mm256_permute2f128_pd(ab, cd, 0x31);
-    out[3] = _mm256_permute2f128_pd(ab1, cd1, 0x31);
-}
-#else
-#define SIDE 2
-INLINE void NAME(transpose)(const double *in, isize stride, V out[SIDE])
-{
-    V a = LOAD(in), b = LOAD(in + stride);
-    out[0] = vtrn1q_f64(a, b);
-    out[1] = vtrn2q_f64(a, b);
-}
-#endif
-
-/* Rows whose columns are neighbors, SIDE at a time; returns how many rows are done. */
-static isize NAME(fill_transposed)(const double *in, isize stride, const double *units, isize d,
-                                   isize n, double *table)
-{
-    isize k = 0;
-    for (; d >= SIDE && k + SIDE <= n; k += SIDE)
-        for (isize first = 0; first < d; first += SIDE) {
-            isize j = first + SIDE <= d ? first : d - SIDE; /* the last ones may be done twice */
-            V columns[SIDE];
-            NAME(transpose)(in + k * stride + j, stride, columns);
-            for (int i = 0; i < SIDE; i++)
-                STORE(table + (j + i) * ROW + k,
-                      (columns[i] - SPLAT(units[j + i])) * SPLAT(units[d + j + i]));
-        }
-    return k;
 }
 
 /* n ≤ SLAB rows into the table. */
@@ -193,21 +129,23 @@ static void NAME(fill)(const row_source *rows, isize start, isize n, double *tab
 {
     isize d = rows->d, by_row = rows->row_stride, by_column = rows->column_stride;
     const double *first = rows->values + start * by_row;
-    if (!rows->units)
-        for (isize j = 0; j < d; j++)
-            memcpy(table + j * ROW, first + j * by_column, n * sizeof(double));
-    isize n_before = d + (rows->squares ? rows->n_squares : d);
-    for (isize p = 0; !rows->units && p < rows->n_pairs; p++)
-        if (rows->pairs[2 * p] < 0)
-            memcpy(table + (n_before + p) * ROW, first + (2 * d + p) * by_column, n * sizeof(double));
-    if (rows->units) {
-        isize k = 0;
-        if (rows->is_whole)
-            k = NAME(fill_transposed)(first + rows->columns[0], by_row, rows->units, d, n, table);
-        for (; k < n; k++)
-            for (isize j = 0; j < d; j++)
-                table[j * ROW + k] = (first[k * by_row + rows->columns[j] * by_column] - rows->units[j])
-                                     * rows->units[d + j];
+    for (isize j = 0; !rows->units && j < d; j++)
+        memcpy(table + j * ROW, first + j * by_column, n * sizeof(double));
+    for (isize p = 0; p < rows->n_products; p++)
+        if (rows->products[2 * p] < 0)
+            memcpy(table + (d + p) * ROW, first + rows->products[2 * p + 1] * by_column, n * sizeof(double));
+    for (isize k = 0, m; rows->units && k < n; k += m) {
+        m = n - k < LANES ? n - k : LANES;
+        for (isize j = 0; j < d; j++) {
+            const double *in = first + k * by_row + rows->columns[j] * by_column;
+            double *out = table + j * ROW + k, shift = rows->units[j], factor = rows->units[d + j];
+            if (m == LANES)
+                for (isize i = 0; i < LANES; i++)
+                    out[i] = (in[i * by_row] - shift) * factor;
+            else
+                for (isize i = 0; i < m; i++)
+                    out[i] = (in[i * by_row] - shift) * factor;
+        }
     }
     NAME(complete)(table, rows, n);
 }
@@ -268,21 +206,14 @@ static void NAME(in_rows)(const double *sums, isize r, isize size, double *out)
 }
 
 /* For each of k mixtures: Σ_z γ_i(z) T(z), (r, size), unless it is NULL, and Σ_z log f(z); rows with
- * counts count so many times. Sums of squares that have no part in the densities are 0. */
+ * counts count so many times. */
 static void NAME(em_sums)(const row_source *rows, const double *coefficients, isize k, isize r,
                           double *space, double *statistics, double *totals)
 {
-    isize size = n_summed(rows), all = n_statistics(rows), each = r * size;
+    isize size = n_statistics(rows), each = r * size;
     double *joint = space + size * ROW, *sums = joint + r * ROW, top[SLAB], total[SLAB];
-    double *packed = sums + k * each;
     memset(totals, 0, k * sizeof(double));
     memset(sums, 0, k * each * sizeof(double));
-    if (rows->squares) {
-        for (isize c = 0; c < k * r; c++)
-            for (isize s = 0; s < size; s++)
-                packed[c * size + s] = coefficients[c * all + place_in_all(rows, s)];
-        coefficients = packed;
-    }
     for (isize start = 0; start < rows->n; start += SLAB) {
         isize n = rows->n - start < SLAB ? rows->n - start : SLAB;
         NAME(fill)(rows, start, n, space);
@@ -298,13 +229,7 @@ static void NAME(em_sums)(const row_source *rows, const double *coefficients, is
         }
     }
     for (isize m = 0; statistics && m < k; m++)
-        NAME(in_rows)(sums + m * each, r, size, (rows->squares ? packed : statistics) + m * each);
-    if (statistics && rows->squares) {
-        memset(statistics, 0, k * r * all * sizeof(double));
-        for (isize c = 0; c < k * r; c++)
-            for (isize s = 0; s < size; s++)
-                statistics[c * all + place_in_all(rows, s)] = packed[c * size + s];
-    }
+        NAME(in_rows)(sums + m * each, r, size, statistics + m * each);
 }
 
 /* Of each row the log-density, the shares of the components (n, r), or the number of the largest.
@@ -359,4 +284,3 @@ static isize NAME(map_rows)(const row_source *rows, int kind, const double *coef
 #undef SPLAT
 #undef STORE
 #undef GROUP
-#undef SIDE

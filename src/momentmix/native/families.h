@@ -4,7 +4,6 @@
  * x = (y s, s), and s is 0 where a cell is missing. `law_coefficients` puts the factors of z and z² in
  * their places of `out`, and returns the constant.
  */
-enum { LEVELS, COUNT, NUMBER, SIZED_COUNT, N_FAMILIES };
 #define LEAST_PROBABILITY 1e-9 /* see families/family.py, as all that follows */
 #define PSEUDO_ROWS 1.0
 #define LEAST_RATE 1e-6      /* see families/counts.py */
@@ -14,72 +13,65 @@ enum { LEVELS, COUNT, NUMBER, SIZED_COUNT, N_FAMILIES };
 #define SIZE_STEPS 40
 #define SIZE_CLOSE 1e-6
 
-struct law_block {
-    isize family, width, k; /* k: features of the value */
-    int has_missing, at_random;
-    const int64_t *features;
-    const double *shift, *scale;
-    double q, variance, least; /* over all rows: the share of observed cells; of y; least beside it */
-    const double *mean;
-    isize own, n_own, head, n_nodes; /* statistics t: where they begin among all of them, and their number */
-    const double *nodes, *statistics; /* points y_j beyond the head, and means of t over all rows */
-};
-
-/* Points beyond the head: below it and at it each count has a statistic of its own. */
-static isize n_nodes_of(isize n_own, isize head) { return n_own > head ? n_own - head + 1 : 0; }
-
-static isize n_law_numbers(isize width, isize n_own, isize head)
-{
-    return 3 * width + 3 + n_own + n_nodes_of(n_own, head);
-}
+/* The numbers of a block: shift and scale of each feature; over all rows, the share of observed cells,
+ * the variance of y, the least one beside it, and the means of y (width); points y_j beyond the head,
+ * below which each count has a statistic of its own; and means of the statistics t over all rows. */
+static double shift_of(const block *p, isize j) { return p->numbers[j]; }
+static double scale_of(const block *p, isize j) { return p->numbers[p->width + j]; }
+static double overall_share(const block *p) { return p->numbers[2 * p->width]; }
+static double overall_variance(const block *p) { return p->numbers[2 * p->width + 1]; }
+static double least_variance(const block *p) { return p->numbers[2 * p->width + 2]; }
+static const double *overall_means(const block *p) { return p->numbers + 2 * p->width + 3; }
+static const double *nodes_of(const block *p) { return p->numbers + 3 * p->width + 3; }
+static const double *overall_own(const block *p) { return nodes_of(p) + p->n_nodes; }
 
 static double at_least(double x, double least) { return x > least ? x : least; }
 
 static double between(double x, double low, double high) { return x < low ? low : x > high ? high : x; }
 
 /* Means of y into `mean`, and the variance of a number; the probability q of being observed. */
-static double value_of(const law_block *law, const double *means, const double *spread, double *mean,
+static double value_of(const block *p, const double *means, const double *spread, double *mean,
                        double *variance)
 {
     double q = 1.0;
-    for (isize j = 0; j < law->width; j++) {
-        isize f = law->features[j];
-        double x = law->shift[j] + law->scale[j] * means[f];
-        if (j < law->k)
+    for (isize j = 0; j < p->width; j++) {
+        isize f = p->features[j];
+        double x = shift_of(p, j) + scale_of(p, j) * means[f];
+        if (j < p->k)
             mean[j] = x;
         else
             q = between(x, LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY);
     }
-    double first = law->k ? mean[0] : 0.0;
-    for (isize j = 0; j < law->k; j++)
+    double first = p->k ? mean[0] : 0.0;
+    for (isize j = 0; j < p->k; j++)
         mean[j] /= q;
-    *variance = law->scale[0] * law->scale[0] * spread[law->features[0]];
-    if (law->has_missing && law->k)
+    *variance = scale_of(p, 0) * scale_of(p, 0) * spread[p->features[0]];
+    if (p->has_missing && p->k)
         *variance = (*variance + first * first) / q - mean[0] * mean[0];
     return q;
 }
 
 /* Features from q, means of y and the variance of a number or count. */
-static void features_of(const law_block *law, double q, const double *y, double variance, double *means,
+static void features_of(const block *p, double q, const double *y, double variance, double *means,
                         double *spread)
 {
-    for (isize j = 0; j < law->width; j++) {
+    for (isize j = 0; j < p->width; j++) {
         double x = q, v = q * (1.0 - q);
-        if (j < law->k) {
+        if (j < p->k) {
             x = q * y[j];
-            v = q * (law->family == LEVELS ? y[j] * (1.0 - y[j]) : variance) + v * y[j] * y[j];
+            v = q * (p->kind == LEVELS ? y[j] * (1.0 - y[j]) : variance) + v * y[j] * y[j];
         }
-        means[law->features[j]] = (x - law->shift[j]) / law->scale[j];
-        spread[law->features[j]] = v / (law->scale[j] * law->scale[j]);
+        means[p->features[j]] = (x - shift_of(p, j)) / scale_of(p, j);
+        spread[p->features[j]] = v / (scale_of(p, j) * scale_of(p, j));
     }
 }
 
 /* The probability of the first level, from those of the others. */
-static double first_level(const law_block *law, const double *p)
+static double first_level(const block *p, const double *y)
 {
     double rest = 1.0;
-    for (isize j = 0; j < law->k; j++)
-        rest -= p[j];
+    for (isize j = 0; j < p->k; j++)
+        rest -= y[j];
     return at_least(rest, LEAST_PROBABILITY);
 }
 
@@ -110,28 +102,28 @@ static double stirling_second(double x)
 }
 
 /* c(s) of statistic j, such that Σ_{k<y} log(1 + k/s) = c(s)·t(y). */
-static double sum_of_logs(const law_block *law, double s, isize j)
+static double sum_of_logs(const block *p, double s, isize j)
 {
-    isize n_cells = law->n_own - law->n_nodes;
+    isize n_cells = p->n_own - p->n_nodes;
     if (j < n_cells)
         return log1p((j + 1.0) / s);
-    double node = law->nodes[j - n_cells], gap = node - law->head, low = s + law->head, high = s + node;
+    double node = nodes_of(p)[j - n_cells], gap = node - p->head, low = s + p->head, high = s + node;
     double change = stirling(1.0 / high) - stirling(1.0 / low);
-    return ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(law->head / s);
+    return ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(p->head / s);
 }
 
 /* The first two derivatives of Σ_j t_j c_j(s) by log s. */
-static void slopes_of_logs(const law_block *law, double s, const double *t, double *first, double *second)
+static void slopes_of_logs(const block *p, double s, const double *t, double *first, double *second)
 {
-    isize n_cells = law->n_own - law->n_nodes;
-    double low = s + law->head, digamma = stirling_first(1.0 / low), trigamma = stirling_second(1.0 / low);
+    isize n_cells = p->n_own - p->n_nodes;
+    double low = s + p->head, digamma = stirling_first(1.0 / low), trigamma = stirling_second(1.0 / low);
     *first = *second = 0.0;
     for (isize j = 0; j < n_cells; j++) {
         double cell = (j + 1.0) / (s + j + 1.0);
         *first -= t[j] * cell, *second += t[j] * cell * s / (s + j + 1.0);
     }
-    for (isize m = 0; m < law->n_nodes; m++) {
-        double gap = law->nodes[m] - law->head, high = 1.0 / (s + law->nodes[m]), own = t[n_cells + m];
+    for (isize m = 0; m < p->n_nodes; m++) {
+        double gap = nodes_of(p)[m] - p->head, high = 1.0 / (s + nodes_of(p)[m]), own = t[n_cells + m];
         double slope = s * (log1p(gap / low) + stirling_first(high) - digamma) / gap;
         *first += own * (slope - 1.0);
         *second += own * (slope + s * s * (stirling_second(high) - trigamma) / gap);
@@ -139,12 +131,12 @@ static void slopes_of_logs(const law_block *law, double s, const double *t, doub
 }
 
 /* The size of the largest likelihood of n rows with a mean and sums t: Newton's steps for log s. */
-static double best_size(const law_block *law, double n, double rate, const double *t, double start)
+static double best_size(const block *p, double n, double rate, const double *t, double start)
 {
     double least = log(LEAST_SIZE), most = log(rate / LEAST_EXCESS), x = log(start), low = least, high = most;
     for (int step = 0; step < SIZE_STEPS; step++) {
         double s = exp(x), logs = s * log1p(rate / s), slope, curvature, moved;
-        slopes_of_logs(law, s, t, &slope, &curvature);
+        slopes_of_logs(p, s, t, &slope, &curvature);
         slope += n * (rate - logs), curvature -= n * (logs - rate * s / (s + rate));
         if (slope > 0.0)
             low = x;
@@ -165,115 +157,116 @@ static double best_size(const law_block *law, double n, double rate, const doubl
 
 /* -- all families ------------------------------------------------------------------------------------ */
 
-static double law_coefficients(const batch *b, const law_block *law, const double *means, const double *spread,
+static double law_coefficients(const batch *b, const block *p, const double *means, const double *spread,
                                double *y, double *out)
 {
-    double variance, constant = 0.0, square = 0.0, rest = 0.0, q = value_of(law, means, spread, y, &variance);
-    if (law->family == LEVELS) {
-        constant = log(first_level(law, y));
-        for (isize j = 0; j < law->k; j++)
+    double variance, constant = 0.0, square = 0.0, rest = 0.0, q = value_of(p, means, spread, y, &variance);
+    if (p->kind == LEVELS) {
+        constant = log(first_level(p, y));
+        for (isize j = 0; j < p->k; j++)
             y[j] = log(at_least(y[j], LEAST_PROBABILITY)) - constant;
-    } else if (law->family == COUNT) {
+    } else if (p->kind == COUNT) {
         double rate = at_least(y[0], LEAST_RATE);
         y[0] = log(rate), constant = -rate;
-    } else if (law->family == SIZED_COUNT) {
+    } else if (p->kind == SIZED_COUNT) {
         double rate = at_least(y[0], LEAST_RATE), s = size_of(rate, variance), ratio = log1p(rate / s);
         y[0] = log(rate) - ratio, constant = -s * ratio;
-        for (isize j = 0; j < law->n_own; j++)
-            out[first_own(b) + law->own + j] = sum_of_logs(law, s, j);
+        for (isize j = 0; j < p->n_own; j++)
+            out[first_own(b) + p->own + j] = sum_of_logs(p, s, j);
     } else {
         double v = at_least(variance, 1e-12 * y[0] * y[0] + 1e-300);
         constant = -0.5 * (y[0] * y[0] / v + log(6.283185307179586 * v));
         y[0] /= v, square = -0.5 / v;
     }
-    if (law->has_missing) {
-        rest = law->at_random ? 0.0 : log1p(-q);
-        y[law->k] = constant + (law->at_random ? 0.0 : log(q) - rest);
+    if (p->has_missing) {
+        rest = p->at_random ? 0.0 : log1p(-q);
+        y[p->k] = constant + (p->at_random ? 0.0 : log(q) - rest);
         constant = rest;
     }
-    for (isize j = 0; j < law->width; j++) {
-        double own = j ? 0.0 : square, shift = law->shift[j], scale = law->scale[j];
-        out[law->features[j]] = scale * (y[j] + 2.0 * shift * own);
-        out[b->d + law->features[j]] = scale * scale * own;
+    for (isize j = 0; j < p->width; j++) {
+        double own = j ? 0.0 : square, shift = shift_of(p, j), scale = scale_of(p, j);
+        out[p->features[j]] = scale * (y[j] + 2.0 * shift * own);
+        if (b->squares[p->features[j]] >= 0)
+            out[b->squares[p->features[j]]] = scale * scale * own;
         constant += shift * (y[j] + shift * own);
     }
     return constant;
 }
 
 /* Sums of y² of value features over n rows, from those of z and z². */
-static double sum_of_squares(const batch *b, const law_block *law, double n, const double *sums)
+static double sum_of_squares(const batch *b, const block *p, double n, const double *sums)
 {
-    double shift = law->shift[0], scale = law->scale[0];
-    return shift * shift * n + 2.0 * shift * scale * sums[law->features[0]]
-           + scale * scale * sums[b->d + law->features[0]];
+    double shift = shift_of(p, 0), scale = scale_of(p, 0);
+    return shift * shift * n + 2.0 * shift * scale * sums[p->features[0]]
+           + scale * scale * sums[b->squares[p->features[0]]];
 }
 
-static void law_m_step(const batch *b, const law_block *law, double n, const double *sums, double *y,
+static void law_m_step(const batch *b, const block *p, double n, const double *sums, double *y,
                        double *means, double *spread)
 {
     double observed = n, variance = 0.0, q = 1.0;
-    for (isize j = 0; j < law->width; j++)
-        y[j] = law->shift[j] * n + law->scale[j] * sums[law->features[j]];
-    if (law->has_missing) {
-        observed = between(y[law->k], 0.0, n);
-        q = between((observed + PSEUDO_ROWS * law->q) / (n + PSEUDO_ROWS), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY);
-        q = law->at_random ? law->q : q;
+    for (isize j = 0; j < p->width; j++)
+        y[j] = shift_of(p, j) * n + scale_of(p, j) * sums[p->features[j]];
+    if (p->has_missing) {
+        observed = between(y[p->k], 0.0, n);
+        q = between((observed + PSEUDO_ROWS * overall_share(p)) / (n + PSEUDO_ROWS), LEAST_PROBABILITY, 1.0 - LEAST_PROBABILITY);
+        q = p->at_random ? overall_share(p) : q;
     }
-    if (law->family == LEVELS) {
+    if (p->kind == LEVELS) {
         double first = observed + PSEUDO_ROWS, total;
-        for (isize j = 0; j < law->k; j++) {
-            first -= y[j] + PSEUDO_ROWS * law->mean[j];
-            y[j] = at_least(y[j] + PSEUDO_ROWS * law->mean[j], LEAST_PROBABILITY);
+        for (isize j = 0; j < p->k; j++) {
+            first -= y[j] + PSEUDO_ROWS * overall_means(p)[j];
+            y[j] = at_least(y[j] + PSEUDO_ROWS * overall_means(p)[j], LEAST_PROBABILITY);
         }
         total = at_least(first, LEAST_PROBABILITY);
-        for (isize j = 0; j < law->k; j++)
+        for (isize j = 0; j < p->k; j++)
             total += y[j];
-        for (isize j = 0; j < law->k; j++)
+        for (isize j = 0; j < p->k; j++)
             y[j] /= total;
-    } else if (law->family == COUNT)
-        variance = y[0] = at_least((y[0] + PSEUDO_ROWS * law->mean[0]) / (observed + PSEUDO_ROWS), LEAST_RATE);
-    else if (law->family == SIZED_COUNT) {
-        double rows = observed + PSEUDO_ROWS, whole = law->variance + law->mean[0] * law->mean[0];
-        double mean = (y[0] + PSEUDO_ROWS * law->mean[0]) / rows, rate = at_least(mean, LEAST_RATE), s;
-        double squares = (sum_of_squares(b, law, n, sums) + PSEUDO_ROWS * whole) / rows, *t = y + law->width;
-        for (isize j = 0; j < law->n_own; j++)
-            t[j] = sums[first_own(b) + law->own + j] + PSEUDO_ROWS * law->statistics[j];
-        s = best_size(law, rows, rate, t, size_of(rate, squares - mean * mean));
+    } else if (p->kind == COUNT)
+        variance = y[0] = at_least((y[0] + PSEUDO_ROWS * overall_means(p)[0]) / (observed + PSEUDO_ROWS), LEAST_RATE);
+    else if (p->kind == SIZED_COUNT) {
+        double rows = observed + PSEUDO_ROWS, whole = overall_variance(p) + overall_means(p)[0] * overall_means(p)[0];
+        double mean = (y[0] + PSEUDO_ROWS * overall_means(p)[0]) / rows, rate = at_least(mean, LEAST_RATE), s;
+        double squares = (sum_of_squares(b, p, n, sums) + PSEUDO_ROWS * whole) / rows, *t = y + p->width;
+        for (isize j = 0; j < p->n_own; j++)
+            t[j] = sums[first_own(b) + p->own + j] + PSEUDO_ROWS * overall_own(p)[j];
+        s = best_size(p, rows, rate, t, size_of(rate, squares - mean * mean));
         y[0] = rate, variance = rate * (1.0 + rate / s);
     } else {
-        double center = law->mean[0], squares = sum_of_squares(b, law, n, sums);
+        double center = overall_means(p)[0], squares = sum_of_squares(b, p, n, sums);
         double rows = at_least(observed, FEWEST_OBSERVED), away = (y[0] - rows * center) / rows;
         squares += rows * (center * center - away * away) - 2.0 * center * y[0];
-        variance = most_probable(b, rows, squares / law->variance, law->least, 1) * law->variance;
+        variance = most_probable(b, rows, squares / overall_variance(p), least_variance(p), 1) * overall_variance(p);
         y[0] = center + away;
     }
-    features_of(law, q, y, variance, means, spread);
+    features_of(p, q, y, variance, means, spread);
 }
 
-static double law_log_prior(const batch *b, const law_block *law, const double *means, const double *spread,
+static double law_log_prior(const batch *b, const block *p, const double *means, const double *spread,
                             double *y)
 {
-    double variance, sum = 0.0, q = value_of(law, means, spread, y, &variance);
-    if (law->has_missing)
-        sum = PSEUDO_ROWS * (law->q * log(q) + (1.0 - law->q) * log1p(-q));
-    if (law->family == LEVELS) {
+    double variance, sum = 0.0, q = value_of(p, means, spread, y, &variance);
+    if (p->has_missing)
+        sum = PSEUDO_ROWS * (overall_share(p) * log(q) + (1.0 - overall_share(p)) * log1p(-q));
+    if (p->kind == LEVELS) {
         double first = 1.0;
-        for (isize j = 0; j < law->k; j++) {
-            sum += PSEUDO_ROWS * law->mean[j] * log(at_least(y[j], LEAST_PROBABILITY));
-            first -= law->mean[j];
+        for (isize j = 0; j < p->k; j++) {
+            sum += PSEUDO_ROWS * overall_means(p)[j] * log(at_least(y[j], LEAST_PROBABILITY));
+            first -= overall_means(p)[j];
         }
-        return sum + PSEUDO_ROWS * first * log(first_level(law, y));
+        return sum + PSEUDO_ROWS * first * log(first_level(p, y));
     }
-    if (law->family == COUNT) {
+    if (p->kind == COUNT) {
         double rate = at_least(y[0], LEAST_RATE);
-        return sum + PSEUDO_ROWS * (law->mean[0] * log(rate) - rate);
+        return sum + PSEUDO_ROWS * (overall_means(p)[0] * log(rate) - rate);
     }
-    if (law->family == SIZED_COUNT) {
+    if (p->kind == SIZED_COUNT) {
         double rate = at_least(y[0], LEAST_RATE), s = size_of(rate, variance), ratio = log1p(rate / s);
-        sum += PSEUDO_ROWS * (law->mean[0] * (log(rate) - ratio) - s * ratio);
-        for (isize j = 0; j < law->n_own; j++)
-            sum += PSEUDO_ROWS * law->statistics[j] * sum_of_logs(law, s, j);
+        sum += PSEUDO_ROWS * (overall_means(p)[0] * (log(rate) - ratio) - s * ratio);
+        for (isize j = 0; j < p->n_own; j++)
+            sum += PSEUDO_ROWS * overall_own(p)[j] * sum_of_logs(p, s, j);
         return sum;
     }
-    return sum + log_prior_of(b, at_least(variance, 1e-300) / law->variance, 1);
+    return sum + log_prior_of(b, at_least(variance, 1e-300) / overall_variance(p), 1);
 }

@@ -1,71 +1,85 @@
 /* Parameters of mixtures: log-densities as coefficients, the M-step, and the log-density of the prior.
  *
  * The maps are those of mixture/gaussian.py and mixture/prior.py. They go block by block: a kind of
- * block has its own functions, one for each map (those of families are in families.h). A spread holds the variances of a component, then the
- * covariances of its pairs; sums of an EM step are (z, z², z_j z_k, t of families, 1).
+ * block has its own functions, one for each map (those of families are in families.h). A spread holds
+ * the variances of a component, then the covariances of its pairs. Sums of an EM step are those of
+ * T(z) = (z, z_j² that some block needs, z_j z_k, t of families, 1).
  */
+enum { LEVELS, COUNT, NUMBER, SIZED_COUNT, JOINED, SINGLE, N_KINDS };
+
 typedef struct {
-    isize width, first_pair; /* features of the block; where its pairs begin in a spread */
+    isize kind, width, k; /* k: features of the value; the last may say whether a cell is observed */
+    int has_missing, at_random;
+    isize own, n_own, head, n_nodes; /* statistics t: the first among all, how many, see families.h */
     const int64_t *features;
-    const double *root, *inverse; /* R and R⁻¹, lower triangles */
-    double least;                 /* least relative eigenvalue */
-} joined_block;
-
-typedef struct law_block law_block;
+    const double *numbers;
+    isize first_pair; /* where pairs of a joined block begin in a spread */
+} block;
 
 typedef struct {
-    isize k, r, d, n_pairs, n_single, n_blocks, widest, n_laws, widest_law, n_own;
+    isize k, r, d, n_pairs, n_squares, n_own, n_blocks, widest;
     double scale, added_squares;
     const double *floor;
-    const int64_t *single; /* features that are blocks of their own */
-    joined_block *blocks;
-    law_block *laws; /* features that are not Gaussian */
+    block *blocks;
+    int64_t *squares; /* of each feature, where z² is among the sums; −1: not needed */
     double *weights, *means, *spread;
 } batch;
 
 static isize n_spread(const batch *b) { return b->d + b->n_pairs; }
 
-/* Where statistics of families beside z and z² begin. */
-static isize first_own(const batch *b) { return b->d + n_spread(b); }
+/* Where statistics of families beside z and z² begin, and the constant. */
+static isize first_own(const batch *b) { return b->d + b->n_squares + b->n_pairs; }
+static isize n_sums(const batch *b) { return first_own(b) + b->n_own + 1; }
 
 /* Where the covariance of features i < j of a block is in a spread; the variance for i = j. */
-static isize place_of(const joined_block *block, isize i, isize j)
+static isize place_of(const block *p, isize i, isize j)
 {
     if (i == j)
-        return block->features[i];
-    return block->first_pair + i * (2 * block->width - i - 1) / 2 + j - i - 1;
+        return p->features[i];
+    return p->first_pair + i * (2 * p->width - i - 1) / 2 + j - i - 1;
 }
 
-/* Numbers that the functions of joined blocks and laws work on. */
-static isize matrix_space(const batch *b) { return 3 * b->widest * b->widest + b->widest + b->widest_law + b->n_own + 1; }
+/* The same among the sums. */
+static isize sum_of(const batch *b, const block *p, isize i, isize j)
+{
+    return i == j ? b->squares[p->features[i]] : place_of(p, i, j) + b->n_squares;
+}
+
+/* Numbers that the functions of blocks work on. */
+static isize block_space(const batch *b) { return 3 * b->widest * b->widest + b->widest + b->n_own + 1; }
+
+/* R, R⁻¹ and the least relative eigenvalue of a joined block. */
+static const double *root(const block *p) { return p->numbers; }
+static const double *inverse(const block *p) { return p->numbers + p->width * p->width; }
+static double least(const block *p) { return p->numbers[2 * p->width * p->width]; }
 
 /* -- small matrices, row by row ------------------------------------------------------------------ */
 
 /* The covariance matrix of a block, both halves. */
-static void gather(const joined_block *block, const double *spread, double *out)
+static void gather(const block *p, const double *spread, double *out)
 {
-    isize k = block->width;
+    isize k = p->width;
     for (isize i = 0; i < k; i++)
         for (isize j = i; j < k; j++)
-            out[i * k + j] = out[j * k + i] = spread[place_of(block, i, j)];
+            out[i * k + j] = out[j * k + i] = spread[place_of(p, i, j)];
 }
 
 /* R⁻¹ A R⁻ᵀ in place; `half` is memory of the same size. */
-static void make_relative(const joined_block *block, double *a, double *half)
+static void make_relative(const block *p, double *a, double *half)
 {
-    isize k = block->width;
+    isize k = p->width;
     for (isize i = 0; i < k; i++)
         for (isize j = 0; j < k; j++) {
             double sum = 0.0;
             for (isize m = 0; m <= i; m++)
-                sum += block->inverse[i * k + m] * a[m * k + j];
+                sum += inverse(p)[i * k + m] * a[m * k + j];
             half[i * k + j] = sum;
         }
     for (isize i = 0; i < k; i++)
         for (isize j = i; j < k; j++) {
             double sum = 0.0;
             for (isize m = 0; m <= j; m++)
-                sum += half[i * k + m] * block->inverse[j * k + m];
+                sum += half[i * k + m] * inverse(p)[j * k + m];
             a[i * k + j] = a[j * k + i] = sum;
         }
 }
@@ -174,76 +188,83 @@ static double log_prior_of(const batch *b, double v, isize width)
 
 #include "families.h"
 
-/* -- a feature of its own ------------------------------------------------------------------------ */
+/* -- features of their own ----------------------------------------------------------------------- */
 
-static double single_coefficients(const batch *b, isize j, const double *mean, const double *spread,
+static double single_coefficients(const batch *b, const block *p, const double *mean, const double *spread,
                                   double *out)
 {
-    double precision = 1.0 / spread[j];
-    out[j] = mean[j] * precision;
-    out[b->d + j] = -0.5 * precision;
-    return log(6.283185307179586 * spread[j]) + mean[j] * mean[j] * precision;
+    double total = 0.0;
+    for (isize i = 0; i < p->width; i++) {
+        isize j = p->features[i];
+        double precision = 1.0 / spread[j];
+        out[j] = mean[j] * precision;
+        out[b->squares[j]] = -0.5 * precision;
+        total += log(6.283185307179586 * spread[j]) + mean[j] * mean[j] * precision;
+    }
+    return total;
 }
 
-static void single_m_step(const batch *b, isize j, double n, const double *sums, const double *mean,
+static void single_m_step(const batch *b, const block *p, double n, const double *sums, const double *mean,
                           double *spread)
 {
-    double squares = sums[b->d + j] - n * (mean[j] * mean[j]);
-    spread[j] = most_probable(b, n, squares, b->floor[j], 1);
+    for (isize i = 0; i < p->width; i++) {
+        isize j = p->features[i];
+        spread[j] = most_probable(b, n, sums[b->squares[j]] - n * (mean[j] * mean[j]), b->floor[j], 1);
+    }
 }
 
 /* -- features of a joined block ------------------------------------------------------------------ */
 
 /* Log-determinant and mean·Σ⁻¹·mean in one number, NaN where Σ has no root. */
-static double joined_coefficients(const batch *b, const joined_block *block, const double *mean,
+static double joined_coefficients(const batch *b, const block *p, const double *mean,
                                   const double *spread, double *space, double *out)
 {
-    isize k = block->width, d = b->d;
-    double *lower = space, *inverse = space + k * k, total = 0.0;
-    gather(block, spread, lower);
+    isize k = p->width;
+    double *lower = space, *upside = space + k * k, total = 0.0;
+    gather(p, spread, lower);
     if (!cholesky(k, lower))
         return NAN;
-    invert_triangle(k, lower, inverse);
+    invert_triangle(k, lower, upside);
     for (isize i = 0; i < k; i++) {
         total += 2.0 * log(lower[i * k + i]) + log(6.283185307179586);
-        out[block->features[i]] = 0.0;
+        out[p->features[i]] = 0.0;
     }
     for (isize i = 0; i < k; i++)
         for (isize j = i; j < k; j++) {
-            isize first = block->features[i], second = block->features[j];
+            isize first = p->features[i], second = p->features[j];
             double precision = 0.0;
             for (isize m = j; m < k; m++)
-                precision += inverse[m * k + i] * inverse[m * k + j];
+                precision += upside[m * k + i] * upside[m * k + j];
             /* A product of two features stands for both of its places in the matrix. */
-            out[d + place_of(block, i, j)] = i == j ? -0.5 * precision : -precision;
+            out[sum_of(b, p, i, j)] = i == j ? -0.5 * precision : -precision;
             out[first] += precision * mean[second];
             if (i < j)
                 out[second] += precision * mean[first];
         }
     for (isize i = 0; i < k; i++)
-        total += out[block->features[i]] * mean[block->features[i]];
+        total += out[p->features[i]] * mean[p->features[i]];
     return total;
 }
 
-static void joined_m_step(const batch *b, const joined_block *block, double n, const double *sums,
+static void joined_m_step(const batch *b, const block *p, double n, const double *sums,
                           const double *mean, double *space, double *spread)
 {
-    isize k = block->width;
+    isize k = p->width;
     double *a = space, *vectors = a + k * k, *half = vectors + k * k;
     for (isize i = 0; i < k; i++)
         for (isize j = i; j < k; j++) {
-            double product = mean[block->features[i]] * mean[block->features[j]];
-            a[i * k + j] = a[j * k + i] = sums[b->d + place_of(block, i, j)] - n * product;
+            double product = mean[p->features[i]] * mean[p->features[j]];
+            a[i * k + j] = a[j * k + i] = sums[sum_of(b, p, i, j)] - n * product;
         }
-    make_relative(block, a, half);
+    make_relative(p, a, half);
     eigen(k, a, vectors);
     /* Σ = H Hᵀ with H = R V √λ; the rows of `vectors` are the columns of V. */
     for (isize m = 0; m < k; m++) {
-        double deviation = sqrt(most_probable(b, n, a[m * k + m], block->least, k));
+        double deviation = sqrt(most_probable(b, n, a[m * k + m], least(p), k));
         for (isize i = 0; i < k; i++) {
             double sum = 0.0;
             for (isize j = 0; j <= i; j++)
-                sum += block->root[i * k + j] * vectors[m * k + j];
+                sum += root(p)[i * k + j] * vectors[m * k + j];
             half[i * k + m] = sum * deviation;
         }
     }
@@ -252,16 +273,16 @@ static void joined_m_step(const batch *b, const joined_block *block, double n, c
             double sum = 0.0;
             for (isize m = 0; m < k; m++)
                 sum += half[i * k + m] * half[j * k + m];
-            spread[place_of(block, i, j)] = sum;
+            spread[place_of(p, i, j)] = sum;
         }
 }
 
-static double joined_log_prior(const batch *b, const joined_block *block, const double *spread, double *space)
+static double joined_log_prior(const batch *b, const block *p, const double *spread, double *space)
 {
-    isize k = block->width;
+    isize k = p->width;
     double sum = 0.0;
-    gather(block, spread, space);
-    make_relative(block, space, space + k * k);
+    gather(p, spread, space);
+    make_relative(p, space, space + k * k);
     eigen(k, space, NULL);
     for (isize i = 0; i < k; i++)
         sum += log_prior_of(b, space[i * (k + 1)], k);
@@ -273,19 +294,20 @@ static double joined_log_prior(const batch *b, const joined_block *block, const 
 /* Log-densities of mixture m, weights included, as linear functions of T(z); 0 where there are none. */
 static int coefficients_of(const batch *b, isize m, double *space, double *out)
 {
-    isize d = b->d, size = first_own(b) + b->n_own + 1;
+    isize size = n_sums(b);
     for (isize c = m * b->r; c < (m + 1) * b->r; c++, out += size) {
-        const double *mean = b->means + c * d, *spread = b->spread + c * n_spread(b);
-        double total = 0.0, constant = log(b->weights[c] > 1e-300 ? b->weights[c] : 1e-300);
-        for (isize i = 0; i < b->n_single; i++)
-            total += single_coefficients(b, b->single[i], mean, spread, out);
-        for (isize i = 0; i < b->n_blocks; i++)
-            total += joined_coefficients(b, &b->blocks[i], mean, spread, space, out);
-        if (total != total)
+        const double *mean = b->means + c * b->d, *spread = b->spread + c * n_spread(b);
+        double constant = log(b->weights[c] > 1e-300 ? b->weights[c] : 1e-300);
+        for (const block *p = b->blocks; p < b->blocks + b->n_blocks; p++)
+            if (p->kind == SINGLE)
+                constant -= 0.5 * single_coefficients(b, p, mean, spread, out);
+            else if (p->kind == JOINED)
+                constant -= 0.5 * joined_coefficients(b, p, mean, spread, space, out);
+            else
+                constant += law_coefficients(b, p, mean, spread, space, out);
+        if (constant != constant)
             return 0;
-        for (isize i = 0; i < b->n_laws; i++)
-            constant += law_coefficients(b, &b->laws[i], mean, spread, space, out);
-        out[size - 1] = constant - 0.5 * total;
+        out[size - 1] = constant;
     }
     return 1;
 }
@@ -293,25 +315,26 @@ static int coefficients_of(const batch *b, isize m, double *space, double *out)
 /* Parameters of mixture m from its sums of an EM step, (r, size). */
 static void m_step(batch *b, isize m, const double *sums, double *space)
 {
-    isize d = b->d, size = first_own(b) + b->n_own + 1;
+    isize d = b->d, size = n_sums(b);
     double all = 0.0;
     for (isize i = 0; i < b->r; i++)
         all += sums[i * size + size - 1];
     for (isize c = m * b->r; c < (m + 1) * b->r; c++, sums += size) {
         double *mean = b->means + c * d, *spread = b->spread + c * n_spread(b);
         double count = sums[size - 1], n = count > 1e-12 ? count : 1e-12;
+        int is_empty = !(count > FEWEST_ROWS);
         b->weights[c] = count / all;
         for (isize j = 0; j < d; j++)
             mean[j] = sums[j] / n;
-        int is_empty = !(count > FEWEST_ROWS);
         for (isize j = 0; is_empty && j < n_spread(b); j++)
             spread[j] = j < d;
-        for (isize i = 0; !is_empty && i < b->n_single; i++)
-            single_m_step(b, b->single[i], n, sums, mean, spread);
-        for (isize i = 0; !is_empty && i < b->n_blocks; i++)
-            joined_m_step(b, &b->blocks[i], n, sums, mean, space, spread);
-        for (isize i = 0; i < b->n_laws; i++)
-            law_m_step(b, &b->laws[i], count, sums, space, mean, spread);
+        for (const block *p = b->blocks; p < b->blocks + b->n_blocks; p++)
+            if (p->kind < JOINED)
+                law_m_step(b, p, count, sums, space, mean, spread);
+            else if (!is_empty && p->kind == JOINED)
+                joined_m_step(b, p, n, sums, mean, space, spread);
+            else if (!is_empty)
+                single_m_step(b, p, n, sums, mean, spread);
     }
 }
 
@@ -320,13 +343,15 @@ static double log_prior(const batch *b, isize m, double *space)
 {
     double sum = 0.0;
     for (isize c = m * b->r; b->scale != 0.0 && c < (m + 1) * b->r; c++) {
-        const double *spread = b->spread + c * n_spread(b);
-        for (isize i = 0; i < b->n_single; i++)
-            sum += log_prior_of(b, spread[b->single[i]], 1);
-        for (isize i = 0; i < b->n_blocks; i++)
-            sum += joined_log_prior(b, &b->blocks[i], spread, space);
-        for (isize i = 0; i < b->n_laws; i++)
-            sum += law_log_prior(b, &b->laws[i], b->means + c * b->d, spread, space);
+        const double *mean = b->means + c * b->d, *spread = b->spread + c * n_spread(b);
+        for (const block *p = b->blocks; p < b->blocks + b->n_blocks; p++)
+            if (p->kind < JOINED)
+                sum += law_log_prior(b, p, mean, spread, space);
+            else if (p->kind == JOINED)
+                sum += joined_log_prior(b, p, spread, space);
+            else
+                for (isize i = 0; i < p->width; i++)
+                    sum += log_prior_of(b, spread[p->features[i]], 1);
     }
     return sum;
 }

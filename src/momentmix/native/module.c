@@ -3,8 +3,9 @@
  *
  * Buffers are contiguous float64 or int64 memory; lengths are checked here, so that no caller can
  * make it write elsewhere: sizes are computed by `times` and `plus`, and compared with what there is
- * in `buffer` and `allocate`, and indices are checked before they are used. Compiled for the instruction sets below, one of which is taken when the
- * module is loaded; without any of them the module does not load.
+ * in `take` and `allocate`, and indices are checked before they are used.
+ * Compiled for the instruction sets below, one of which is taken when the module is loaded; without any
+ * of them the module does not load.
  */
 #define PY_SSIZE_T_CLEAN
 #ifndef Py_LIMITED_API
@@ -13,6 +14,7 @@
 #include <Python.h>
 #include <float.h>
 #include <math.h>
+#include <stdarg.h>
 #include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +28,6 @@
 #define STRIP 4            /* left monomials that are multiplied at a time */
 enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 #define SLAB 128           /* rows whose densities are made at a time: they fit the first cache */
-#define PART 2048          /* rows that a thread sums at a time in an EM step */
 #define LEAST_IN_SUMS -200.0 /* where logarithms are cut off: see mixture/density.py */
 #define LEAST -700.0
 #define NOTHING 1e-303
@@ -35,7 +36,7 @@ enum { LOG_DENSITIES, SHARES, LABELS }; /* what is asked of each row */
 
 typedef ptrdiff_t isize;
 
-/* How the moments of a layout are summed: see summary/kernels/plan.py. */
+/* How the moments of a layout are summed: see summary/kernel.py. */
 typedef struct {
     isize n_features, n_left, n_right, n_strips, n_sums, n_entries;
     const int64_t *left, *right; /* two right monomials whose product each one is, (n, 2) */
@@ -43,36 +44,16 @@ typedef struct {
     const int64_t *positions;    /* of each moment among the cells */
 } plan;
 
-/* Rows (n, columns) and units (shift, 1 / scale), or features (size, n) without units. */
+/* Rows (n, columns) and units (shift, 1 / scale), or without units statistics in memory (size, n). */
 typedef struct {
-    const double *values, *units;
-    isize n, d, n_pairs, n_squares, row_stride, column_stride;
-    const int64_t *columns, *pairs; /* pairs of features whose products are statistics too */
-    const int64_t *squares; /* features whose squares have a part in the densities; NULL: all */
-    const double *counts; /* how many rows each row counts as; NULL: one */
-    int is_whole; /* the columns are neighbors in memory */
+    const double *values, *units, *counts; /* how many rows each row counts as; NULL: one */
+    isize n, d, n_products, row_stride, column_stride;
+    const int64_t *columns;
+    const int64_t *products; /* two features, or −1 and the statistic in memory that it is */
 } row_source;
 
-/* Length of T(z) = (z, z², products of pairs, 1). */
-static isize n_statistics(const row_source *rows)
-{
-    return 2 * rows->d + rows->n_pairs + 1;
-}
-
-/* The same without squares that have no part. */
-static isize n_summed(const row_source *rows)
-{
-    return rows->squares ? rows->d + rows->n_squares + rows->n_pairs + 1 : n_statistics(rows);
-}
-
-/* Place in T(z) of a statistic that is summed. */
-static isize place_in_all(const row_source *rows, isize s)
-{
-    isize d = rows->d, n = rows->n_squares;
-    if (!rows->squares || s < d)
-        return s;
-    return s < d + n ? d + rows->squares[s - d] : s + d - n;
-}
+/* Length of T(z) = (z, products, 1). */
+static isize n_statistics(const row_source *rows) { return rows->d + rows->n_products + 1; }
 
 #define INLINE static inline __attribute__((always_inline))
 #define UNROLLED _Pragma("GCC unroll 32")
@@ -129,7 +110,6 @@ typedef struct {
     void (*block)(const plan *, const double *, const double *, const double *, isize, double *,
                   double *);
     void (*extremes)(const double *, isize, isize, double *, double *);
-    int (*in_range)(const double *, isize, double);
     void (*split)(double *, isize, const double *, isize, double *);
     void (*em_sums)(const row_source *, const double *, isize, isize, double *, double *, double *);
     isize (*map_rows)(const row_source *, int, const double *, isize, double *, double *);
@@ -137,8 +117,7 @@ typedef struct {
 
 #define CODE(set)                                                                                  \
     {                                                                                              \
-        #set, block_##set, extremes_##set, in_range_##set, split_##set,                              \
-            em_sums_##set, map_rows_##set                                             \
+        #set, block_##set, extremes_##set, split_##set, em_sums_##set, map_rows_##set              \
     }
 static const instruction_set SETS[] = {
 #if defined(__x86_64__)
@@ -197,25 +176,14 @@ static int has_numbers(const Py_buffer *view)
     return is_aligned && view->itemsize == 8 && *format && strchr("dlqLQ", *format) && !format[1];
 }
 
-enum { READ, WRITE, BYTES }; /* what a buffer is for; BYTES: read, whatever it holds */
+/* Numbers of a caller, contiguous but in a table; no data where it gave None. */
+typedef struct {
+    void *data;
+    isize n;               /* how many */
+    const Py_ssize_t *shape, *strides; /* of a table */
+} array;
 
-/* A buffer of at least n numbers of 8 bytes; 0 and an error otherwise. */
-static int buffer(PyObject *object, Py_buffer *view, int access, isize n, const char *name)
-{
-    int flags = access == BYTES ? PyBUF_SIMPLE : PyBUF_ND | PyBUF_FORMAT;
-    if (PyObject_GetBuffer(object, view, access == WRITE ? flags | PyBUF_WRITABLE : flags))
-        return 0;
-    if (access != BYTES && !has_numbers(view))
-        PyErr_Format(PyExc_ValueError, "%s must be aligned float64 or int64 numbers", name);
-    else if (n < 0 || n > view->len / 8)
-        PyErr_Format(PyExc_ValueError, "%s needs %zd bytes, it has %zd", name, times(n, 8), view->len);
-    else
-        return 1;
-    PyBuffer_Release(view);
-    return 0;
-}
-
-#define MOST_VIEWS 14
+#define MOST_VIEWS 10 /* of the arguments of a call */
 
 /* Buffers of the arguments of a call, until it is done with them. */
 typedef struct {
@@ -223,21 +191,63 @@ typedef struct {
     int n;
 } held;
 
-static void release(held *h)
+/* The end of a call: the result, or an error where there is none. */
+static PyObject *done(held *h, PyObject *result)
 {
     while (h->n)
         PyBuffer_Release(&h->views[--h->n]);
+    if (!result && !PyErr_Occurred())
+        PyErr_SetString(PyExc_ValueError, "arguments that do not fit each other");
+    return result;
 }
 
-static Py_buffer *hold(held *h, PyObject *object, int access, isize n, const char *name)
+static int hold(held *h, PyObject *object, char kind, array *out)
 {
-    return buffer(object, &h->views[h->n], access, n, name) ? &h->views[h->n++] : NULL;
+    Py_buffer *view = &h->views[h->n];
+    int flags = kind == 't' ? PyBUF_RECORDS_RO : PyBUF_ND | PyBUF_FORMAT | (kind == 'w' || kind == 'W' ? PyBUF_WRITABLE : 0);
+    *out = (array){NULL, 0, NULL, NULL};
+    if (object == Py_None && (kind == 'o' || kind == 'W'))
+        return 1;
+    if (PyObject_GetBuffer(object, view, flags))
+        return 0;
+    h->n++;
+    *out = (array){view->buf, view->len / 8, view->shape, view->strides};
+    if (has_numbers(view) && (kind != 't' || view->ndim == 2))
+        return 1;
+    PyErr_SetString(PyExc_ValueError, "aligned float64 or int64 numbers are needed");
+    return 0;
 }
 
-/* Numbers that a thread works on, from a cache line on: table, left monomials and cells. */
+/* The arguments of a call by a letter each: n, a size; d, a number; r, numbers that are read; o, such
+ * numbers or None; w, numbers that are written; W, such
+ * numbers or None; t, a table with any strides. 0 and an error otherwise. */
+static int take(held *h, PyObject *args, const char *kinds, ...)
+{
+    va_list targets;
+    int is_taken = PyTuple_Size(args) == (Py_ssize_t)strlen(kinds);
+    h->n = 0;
+    if (!is_taken)
+        PyErr_Format(PyExc_TypeError, "%zd arguments are needed", (Py_ssize_t)strlen(kinds));
+    va_start(targets, kinds);
+    for (isize i = 0; is_taken && kinds[i]; i++) {
+        PyObject *object = PyTuple_GetItem(args, i);
+        if (kinds[i] == 'n')
+            *va_arg(targets, isize *) = PyNumber_AsSsize_t(object, PyExc_OverflowError);
+        else if (kinds[i] == 'd')
+            *va_arg(targets, double *) = PyFloat_AsDouble(object);
+        else
+            is_taken = hold(h, object, kinds[i], va_arg(targets, array *));
+        is_taken = is_taken && !PyErr_Occurred();
+    }
+    va_end(targets);
+    return is_taken;
+}
+
+/* Numbers that a thread works on, from a cache line on: table, left monomials, cells and moments. */
 static isize space_size(const plan *p)
 {
-    return plus(plus(times(plus(p->n_right, STRIP), ROW), p->n_sums), LANES) / LANES * LANES;
+    isize n_sums = plus(p->n_sums, p->n_entries);
+    return plus(plus(times(plus(p->n_right, STRIP), ROW), n_sums), LANES) / LANES * LANES;
 }
 
 /* Whether all numbers of a plan fit its sizes; sets the others. */
@@ -309,66 +319,60 @@ static void on_threads(task *work, isize n_threads)
 typedef struct {
     task task;
     plan plan;
-    isize n, space_size;
-    const double *rows, *weights, *units;
-    double *space, *out;
+    isize n, space_size, n_digits, n_parts;
+    const double *rows, *weights, *units, *rounders;
+    double *space, *digits;
 } block_task;
 
 static void do_block(task *work, isize block, isize thread)
 {
     block_task *t = (block_task *)work;
     const plan *p = &t->plan;
+    double *space = t->space + thread * t->space_size, *sums = space + t->space_size - p->n_entries;
+    isize part = t->n_parts == work->n_items ? block : thread;
     code->block(p, t->rows + block * t->n * p->n_features, t->weights ? t->weights + block * t->n : NULL,
-                t->units, t->n, t->space + thread * t->space_size, t->out + block * p->n_entries);
+                t->units, t->n, space, sums);
+    code->split(sums, p->n_entries, t->rounders, t->n_digits, t->digits + part * t->n_digits * p->n_entries);
 }
 
-PyDoc_STRVAR(sum_blocks_doc,
-"sum_blocks(left, right, strips, positions, rows, weights, units, n, out, n_threads)\n--\n\n"
-"The moments of blocks of n rows each: see `summary.kernels.plan`.");
+PyDoc_STRVAR(add_blocks_doc,
+"add_blocks(left, right, strips, positions, rows, weights, units, n, rounders, digits, n_threads)\n--\n\n"
+"Add the moments of blocks of n rows each, in digits, to parts (n_parts, n_digits, n_moments): one for\n"
+"each block, or one for each thread. See `summary.kernel`.");
 
-static PyObject *sum_blocks(PyObject *module, PyObject *args)
+static PyObject *add_blocks(PyObject *module, PyObject *args)
 {
     block_task t = {.space = NULL};
     plan *p = &t.plan;
     isize n_threads;
-    PyObject *left, *right, *strips, *positions, *rows, *weights, *units, *out, *result = NULL;
-    held h = {.n = 0};
-    Py_buffer *l, *r, *s, *e, *u, *x, *y, *w = NULL;
-    if (!PyArg_ParseTuple(args, "OOOOOOOnOn", &left, &right, &strips, &positions, &rows, &weights, &units,
-                          &t.n, &out, &n_threads))
-        return NULL;
-    if (!(l = hold(&h, left, READ, 0, "left")) || !(r = hold(&h, right, READ, 0, "right"))
-        || !(s = hold(&h, strips, READ, 0, "strips")) || !(e = hold(&h, positions, READ, 1, "positions"))
-        || !(u = hold(&h, units, READ, 2, "units")) || !(x = hold(&h, rows, READ, 0, "rows")))
-        goto done;
-    *p = (plan){.n_features = u->len / 16, .n_left = l->len / 16, .n_right = r->len / 16,
-                .n_strips = s->len / 40, .n_entries = e->len / 8, .left = l->buf, .right = r->buf,
-                .strips = s->buf, .positions = e->buf};
-    if (t.n < 1 || n_threads < 1 || !is_valid(p)) {
-        PyErr_SetString(PyExc_ValueError, "the numbers of the plan do not fit its sizes");
-        goto done;
-    }
-    isize n_blocks = x->len / 8 / p->n_features / t.n;
-    if (!(y = hold(&h, out, WRITE, times(n_blocks, p->n_entries), "out"))
-        || (weights != Py_None && !(w = hold(&h, weights, READ, n_blocks * t.n, "weights"))))
-        goto done;
+    array left, right, strips, positions, rows, weights, units, rounders, digits;
+    held h;
+    if (!take(&h, args, "rrrrrornrwn", &left, &right, &strips, &positions, &rows, &weights, &units, &t.n,
+              &rounders, &digits, &n_threads))
+        return done(&h, NULL);
+    *p = (plan){.n_features = units.n / 2, .n_left = left.n / 2, .n_right = right.n / 2,
+                .n_strips = strips.n / 5, .n_entries = positions.n, .left = left.data,
+                .right = right.data, .strips = strips.data, .positions = positions.data};
+    if (t.n < 1 || n_threads < 1 || p->n_features < 1 || !p->n_entries || !rounders.n || !is_valid(p))
+        return done(&h, NULL);
+    isize n_blocks = rows.n / p->n_features / t.n;
+    t.n_digits = rounders.n, t.n_parts = digits.n / p->n_entries / t.n_digits;
     n_threads = n_threads < n_blocks ? n_threads : n_blocks;
     n_threads = n_threads < MOST_THREADS ? n_threads : MOST_THREADS;
+    if ((weights.data && weights.n < n_blocks * t.n) || t.n_parts < n_threads)
+        return done(&h, NULL);
     t.space_size = space_size(p);
     double *space = allocate(plus(times(n_threads, t.space_size), LANES));
     if (!space)
-        goto done;
+        return done(&h, NULL);
     t.task = (task){n_blocks, 0, do_block};
-    t.rows = x->buf, t.weights = w ? w->buf : NULL, t.units = u->buf, t.out = y->buf;
-    t.space = space + (64 - (uintptr_t)space % 64) / 8;
+    t.rows = rows.data, t.weights = weights.data, t.units = units.data, t.rounders = rounders.data;
+    t.digits = digits.data, t.space = space + (64 - (uintptr_t)space % 64) / 8;
     Py_BEGIN_ALLOW_THREADS
     on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
     PyMem_Free(space);
-    result = Py_NewRef(Py_None);
-done:
-    release(&h);
-    return result;
+    return done(&h, Py_NewRef(Py_None));
 }
 
 typedef struct {
@@ -388,109 +392,61 @@ static void do_extremes(task *work, isize block, isize thread)
 
 PyDoc_STRVAR(extremes_doc,
 "extremes(rows, n_blocks, n, n_features, out, n_threads)\n--\n\n"
-"Minimum and maximum of each column of each block of n rows, (n_blocks, 2, n_features).");
+"Minimum and maximum of each column of each block of n rows, (n_blocks, 2, n_features); some are NaN\n"
+"where a block holds one.");
 
 static PyObject *extremes(PyObject *module, PyObject *args)
 {
     extremes_task t;
     isize n_blocks, n_threads;
-    PyObject *rows, *out, *result = NULL;
-    held h = {.n = 0};
-    Py_buffer *x, *y;
-    if (!PyArg_ParseTuple(args, "OnnnOn", &rows, &n_blocks, &t.n, &t.d, &out, &n_threads))
-        return NULL;
-    if (t.n < 1 || t.d < 1 || n_blocks < 0 || n_threads < 1) {
-        PyErr_SetString(PyExc_ValueError, "sizes must be positive");
-        return NULL;
-    }
-    if (!(x = hold(&h, rows, READ, times(times(n_blocks, t.n), t.d), "rows"))
-        || !(y = hold(&h, out, WRITE, times(times(n_blocks, 2), t.d), "out")))
-        goto done;
-    t.task = (task){n_blocks, 0, do_extremes}, t.rows = x->buf, t.out = y->buf;
+    array rows, out;
+    held h;
+    if (!take(&h, args, "rnnnwn", &rows, &n_blocks, &t.n, &t.d, &out, &n_threads) || t.n < 1 || t.d < 1
+        || n_blocks < 0 || n_threads < 1 || rows.n < times(times(n_blocks, t.n), t.d)
+        || out.n < times(times(n_blocks, 2), t.d))
+        return done(&h, NULL);
+    t.task = (task){n_blocks, 0, do_extremes}, t.rows = rows.data, t.out = out.data;
     Py_BEGIN_ALLOW_THREADS
     on_threads(&t.task, n_threads);
     Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
-done:
-    release(&h);
-    return result;
+    return done(&h, Py_NewRef(Py_None));
 }
 
-typedef struct {
-    task task;
-    isize n;
-    const double *values;
-    double largest;
-    int all;
-} range_task;
+PyDoc_STRVAR(subtract_multiples_doc,
+"subtract_multiples(digits, n_digits, to, of, factor, shift)\n--\n\n"
+"digits[to] −= factor·2^(32·shift)·digits[of], row by row, with carries; |factor| ≤ 2^31. See\n"
+"`summary.digits`.");
 
-#define RANGE_PART (1 << 16) /* numbers that a thread checks at a time */
-
-static void do_range(task *work, isize part, isize thread)
+static PyObject *subtract_multiples(PyObject *module, PyObject *args)
 {
-    range_task *t = (range_task *)work;
-    isize start = part * RANGE_PART, n = t->n - start < RANGE_PART ? t->n - start : RANGE_PART;
-    (void)thread;
-    if (__atomic_load_n(&t->all, __ATOMIC_RELAXED) && !code->in_range(t->values + start, n, t->largest))
-        __atomic_store_n(&t->all, 0, __ATOMIC_RELAXED);
-}
-
-PyDoc_STRVAR(in_range_doc,
-"in_range(values, largest, n_threads)\n--\n\n"
-"Whether every number is at most `largest` in size, and none is NaN.");
-
-static PyObject *in_range(PyObject *module, PyObject *args)
-{
-    PyObject *values;
-    range_task t = {.all = 1};
-    isize n_threads;
-    Py_buffer x;
-    if (!PyArg_ParseTuple(args, "Odn", &values, &t.largest, &n_threads)
-        || !buffer(values, &x, 0, 0, "values"))
-        return NULL;
-    t.n = x.len / 8, t.values = x.buf;
-    t.task = (task){(t.n + RANGE_PART - 1) / RANGE_PART, 0, do_range};
+    isize n_digits, factor, shift;
+    array digits, to, of;
+    held h;
+    if (!take(&h, args, "wnrrnn", &digits, &n_digits, &to, &of, &factor, &shift))
+        return done(&h, NULL);
+    const int64_t *rows = to.data, *others = of.data, half = (int64_t)1 << 31;
+    isize n_rows = n_digits > 0 ? digits.n / n_digits : 0;
+    int is_valid = of.n >= to.n && shift >= 0 && shift < n_digits && factor >= -half && factor <= half;
+    for (isize i = 0; is_valid && i < to.n; i++)
+        is_valid = rows[i] >= 0 && rows[i] < n_rows && others[i] >= 0 && others[i] < n_rows;
+    if (!is_valid)
+        return done(&h, NULL);
     Py_BEGIN_ALLOW_THREADS
-    on_threads(&t.task, n_threads);
-    Py_END_ALLOW_THREADS
-    PyBuffer_Release(&x);
-    return PyBool_FromLong(t.all);
-}
-
-PyDoc_STRVAR(add_digits_doc,
-"add_digits(values, n_vectors, rounders, digits)\n--\n\n"
-"Split vectors (overwritten) into digits and add these: see `summary.blocks`.");
-
-static PyObject *add_digits(PyObject *module, PyObject *args)
-{
-    PyObject *values, *rounders, *digits, *result = NULL;
-    isize n_vectors;
-    held h = {.n = 0};
-    Py_buffer *v, *r, *d;
-    if (!PyArg_ParseTuple(args, "OnOO", &values, &n_vectors, &rounders, &digits))
-        return NULL;
-    if (!(v = hold(&h, values, 1, 0, "values")) || !(r = hold(&h, rounders, 0, 0, "rounders")))
-        goto done;
-    if (n_vectors < 0 || (n_vectors && v->len / 8 % n_vectors)) {
-        PyErr_SetString(PyExc_ValueError, "values are no n_vectors vectors of equal length");
-        goto done;
+    for (isize i = 0; i < to.n; i++) {
+        int64_t *value = (int64_t *)digits.data + rows[i] * n_digits, carry = 0;
+        const int64_t *other = (int64_t *)digits.data + others[i] * n_digits;
+        for (isize k = shift; k < n_digits; k++) {
+            uint64_t total = (uint64_t)value[k] - (uint64_t)factor * (uint64_t)other[k - shift] + (uint64_t)carry;
+            carry = (int64_t)(total + (uint64_t)half) >> 32;
+            value[k] = (int64_t)(total - ((uint64_t)carry << 32));
+        }
     }
-    isize n = n_vectors ? v->len / 8 / n_vectors : 0, n_digits = r->len / 8;
-    if (!(d = hold(&h, digits, WRITE, times(n, n_digits), "digits")))
-        goto done;
-    Py_BEGIN_ALLOW_THREADS
-    for (isize i = 0; n && i < n_vectors; i++)
-        code->split((double *)v->buf + i * n, n, r->buf, n_digits, d->buf);
     Py_END_ALLOW_THREADS
-    result = Py_NewRef(Py_None);
-done:
-    release(&h);
-    return result;
+    return done(&h, Py_NewRef(Py_None));
 }
 
 #include "mixtures.h"
 #include "conditions.h"
-#include "digits.h"
 
 PyDoc_STRVAR(use_doc,
 "use(name=None)\n--\n\nTake the code for an instruction set; returns the names of all usable ones.");
@@ -520,10 +476,8 @@ static PyObject *use(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef METHODS[] = {
-    {"sum_blocks", sum_blocks, METH_VARARGS, sum_blocks_doc},
+    {"add_blocks", add_blocks, METH_VARARGS, add_blocks_doc},
     {"extremes", extremes, METH_VARARGS, extremes_doc},
-    {"in_range", in_range, METH_VARARGS, in_range_doc},
-    {"add_digits", add_digits, METH_VARARGS, add_digits_doc},
     {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
     {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
     {"map_rows", map_rows, METH_VARARGS, map_rows_doc},

@@ -1,4 +1,4 @@
-/* Rows → sums of products of monomials, for one instruction set: see summary/kernels/plan.py.
+/* Rows → sums of products of monomials, for one instruction set: see summary/kernel.py.
  *
  * The table holds a monomial in each of its rows, and up to CHUNK rows of data side by side. A product
  * of two monomials is summed in LANES partial sums, row k of a chunk in number k mod LANES, which
@@ -128,33 +128,24 @@ static void NAME(block)(const plan *p, const double *rows, const double *weights
         out[e] = sums[p->positions[e]];
 }
 
-/* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d). */
+/* Minimum and maximum of each column of n rows: low[0 … d), high[0 … d); low[0] is NaN where one is. */
 static void NAME(extremes)(const double *rows, isize n, isize d, double *restrict low, double *restrict high)
 {
+    isize n_bad = 0;
     memcpy(low, rows, d * sizeof(double));
     memcpy(high, rows, d * sizeof(double));
-    for (isize k = 1; k < n; k++)
+    for (isize k = 0; k < n; k++)
         for (isize j = 0; j < d; j++) {
             double x = rows[k * d + j];
             low[j] = x < low[j] ? x : low[j];
             high[j] = x > high[j] ? x : high[j];
+            n_bad += x != x;
         }
+    if (n_bad)
+        low[0] = NAN;
 }
 
-/* Whether every number is at most `largest` in size; not so for NaN. */
-static int NAME(in_range)(const double *x, isize n, double largest)
-{
-    for (isize start = 0; start < n; start += 4096) {
-        isize stop = n < start + 4096 ? n : start + 4096, bad = 0;
-        for (isize i = start; i < stop; i++)
-            bad += !(fabs(x[i]) <= largest);
-        if (bad)
-            return 0;
-    }
-    return 1;
-}
-
-/* Split a vector into digits at the places of `rounders`, and add these; see summary/blocks.py. */
+/* Split a vector into digits at the places of `rounders`, and add these; see summary/kernel.py. */
 static void NAME(split)(double *values, isize n, const double *rounders, isize n_digits,
                         double *digits)
 {

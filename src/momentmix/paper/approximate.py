@@ -28,7 +28,7 @@ from momentmix.paper.decompose import LARGE, Diagnostics, attempts, nearest_real
 from momentmix.paper.gauss_newton import fit_powers
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor, power_sum
 from momentmix.paper.power_search import losses, noise_peak, search_powers
-from momentmix.parallel import one_thread_below
+from momentmix.parallel import few_threads
 
 _ORDERS = 2  # of the coordinates, by default
 _NEAR = 0.3  # residual from which a start is of no more use than none
@@ -62,7 +62,6 @@ class Approximation:
     n_supported: int
 
 
-@one_thread_below(LARGE + 1)
 def approximate(
     tensor: IncompleteSymmetricTensor,
     rank: int,
@@ -116,7 +115,8 @@ def approximate(
     >>> approximate(noisy, 6, random_state=0).residual < 1e-3
     True
     """
-    best = best_powers(tensor, rank, random_state, n_orders, degree, max_iterations, search)
+    with few_threads(rank <= LARGE):
+        best = best_powers(tensor, rank, random_state, n_orders, degree, max_iterations, search)
     if best.n_supported == 0:
         raise DecompositionError(
             f"no power stands out of the noise: the best {rank} leave a residual of "

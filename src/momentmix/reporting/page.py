@@ -6,7 +6,7 @@ Texts are plain; the template escapes all of them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import inf, isnan, nan
 from typing import Any, NamedTuple
 
@@ -14,10 +14,9 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.displays.means import compared
-from momentmix.displays.separation import by_separation
-from momentmix.displays.style import drawable
+from momentmix.displays.rows import by_separation
 from momentmix.families.column import restored
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity
+from momentmix.findings.finding import FATAL, WARNING, Severity
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord
@@ -52,7 +51,6 @@ _SHORTCOMINGS = {  # of a fit that did not pass
     "not-described": "the model is far from the distribution of the rows",
 }
 _LABELS = {FATAL: ("bad", "Needed"), WARNING: ("warn", "Worth a look")}
-_OTHER_LABEL = "plain", "Good to know"
 _MOST_PAIRS = 20  # pairs of joined columns in the table, the strongest of them
 _MOST_LEVELS = 6  # of a column among the groups side by side, those that differ most
 _MOST_INTERVALS = 5000  # in the table of all parameters; with more the page would grow too large
@@ -109,39 +107,30 @@ def largest_and_smallest(profile: Profile) -> str:
 # -- what to do --------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Action:
+class Action(NamedTuple):
     """Something to do, and why, in plain words."""
 
     text: str
     why: str
-    severity: Severity  # FATAL: without it the groups do not serve
-
-    @property
-    def label(self) -> tuple[str, str]:
-        """CSS class and words of the severity."""
-        return _LABELS.get(self.severity, _OTHER_LABEL)
-
-    @property
-    def is_note(self) -> bool:
-        """Whether it may be left undone."""
-        return self.severity is NOTE
+    kind: str  # CSS class of the severity
+    label: str
 
 
 def actions(certificate: Certificate, mixture: Mixture) -> list[Action]:
     """Return what the findings of a certificate advise, the most important first."""
     names: dict[Any, Any] = dict(enumerate(column_names(mixture)))
-
-    def action_of(found: Finding) -> Action:
-        columns = dict.fromkeys(names.get(x, x) for x in found.columns)
-        finding = replace(found, columns=tuple(columns))
+    findings = [*certificate.findings, *certificate.tests]
+    todo = []
+    for found in sorted(findings, key=lambda found: -list(Severity).index(found.severity)):
+        finding = replace(
+            found, columns=tuple(dict.fromkeys(names.get(x, x) for x in found.columns))
+        )
         severity = finding.severity
         if certificate.verdict == "useful" and severity is FATAL:  # nothing has to be done
             severity = WARNING
-        return Action(_of_groups(finding.advice), _of_groups(finding.text), severity)
-
-    todo = map(action_of, [*certificate.findings, *certificate.tests])
-    return sorted(todo, key=lambda action: -list(Severity).index(action.severity))
+        kind, label = _LABELS.get(severity, ("plain", "Good to know"))
+        todo.append(Action(_of_groups(finding.advice), _of_groups(finding.text), kind, label))
+    return todo
 
 
 def _of_groups(text: str) -> str:
@@ -155,7 +144,7 @@ def _of_groups(text: str) -> str:
 
 def side_by_side(m: Mixture) -> tuple[Rows, int]:
     """Return columns × groups in shades, the best separation first, and levels left out."""
-    table, rows, n_left_out = ParameterTable(drawable(m)), list[list[Cell]](), 0
+    table, rows, n_left_out = ParameterTable(m), list[list[Cell]](), 0
     for j in by_separation(m):
         column, parts = m.columns[j], compared(table, j)
         apart = {
@@ -214,25 +203,22 @@ def parameter_rows(m: Mixture, intervals: Intervals | None) -> tuple[Rows, str]:
     for p, values in table.correlations(_MOST_PAIRS):
         rows.append([text_cell(p.label, "correlation"), *map(Cell, number_texts(values))])
         rows.append([text_cell(p.label, "covariance"), *number_cells(p)])
-    notes = [
-        "Below each number is its 95 % interval: the range in which the true value lies with a "
-        "probability of about 95 %."
-        if intervals is not None
-        else "No intervals are known: they need the record of a fit, and a row for each parameter."
-    ]
+    note = (
+        "No intervals are known: they need the record of a fit, and a row for each parameter."
+        if intervals is None
+        else "Below each number is its 95 % interval: the range in which the true value lies with "
+        "a probability of about 95 %."
+    )
     if len(rows) * m.n_components > _MOST_INTERVALS:
         rows = [[row[0], *(cell._replace(aside="") for cell in row[1:])] for row in rows]
-        notes = ["The table is large: its intervals are in FitResult.to_frame."]
-    if not all(column.levels for column in m.columns):
-        notes.append("Spreads are standard deviations.")
-    if any(column.transform for column in m.columns):
-        notes.append("Means and spreads with log are those of the logarithm.")
+        note = "The table is large: its intervals are in FitResult.to_frame."
+    note += " Spreads are standard deviations; with log they are those of the logarithm, as means."
     n_pairs = m.parameters.blocks.n_pairs
     if n_pairs:
-        notes.append("Joined columns may be correlated within groups; others are independent.")
+        note += " Joined columns may be correlated within groups; others are independent."
     if n_pairs > _MOST_PAIRS:
-        notes.append(f"Shown are the {_MOST_PAIRS} most correlated of {n_pairs} pairs.")
-    return rows, " ".join(notes)
+        note += f" Shown are the {_MOST_PAIRS} most correlated of {n_pairs} pairs."
+    return rows, note
 
 
 def glance(m: Mixture, record: FitRecord | None) -> Iterator[tuple[str, object]]:

@@ -14,9 +14,9 @@ from importlib.resources import files
 from numbers import Integral
 from typing import Any
 
-from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
-from momentmix.displays.rows import encoded_rows, matching_summary, thinned
+from momentmix.displays.rows import shown_rows
+from momentmix.displays.style import mixture_of
 from momentmix.errors import InputError, InputTypeError, needed, printable, without_secrets
 from momentmix.fitting.record import FitRecord, load_fit, versions
 from momentmix.fitting.result import FitResult
@@ -25,7 +25,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.separation import separation_words
 from momentmix.progress import step, tell
 from momentmix.reporting import page
-from momentmix.reporting.pictures import Shown, draw
+from momentmix.reporting.pictures import MOST_POINTS, SETTINGS, draw_columns, draw_pairs
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import open_rows
 from momentmix.tables.opening import Reading
@@ -35,7 +35,6 @@ from momentmix.wording import cut, no_group, percent, plural
 _HEIGHT = "40rem"  # in a notebook; the page scrolls within
 _MOST_ROWS = 4000  # in the pictures; more points hide one another and make the file large
 _LETTERS = 60  # of the name of the data in the title
-_LAST_DAY = 253402300799  # of the year 9999, in seconds
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,9 +71,8 @@ def report(
         intervals; a bare mixture does not.
     path : str or path, optional
         The file; it is replaced atomically if it exists. Without one, the page is returned.
-    data : MomentSummary or anything that `open_rows` takes, optional
-        Rows for the pictures, or a summary, whose means and shares the pictures show. For an
-        estimator the default is its own summary.
+    data : anything that `open_rows` takes, optional
+        Rows for the pictures, read as those of the fit were; without, there is the model alone.
     names : sequence of str, optional
         Names of the components, one for each; made of what is different in them by default.
     date : date or str, optional
@@ -100,8 +98,6 @@ def report(
     """
     day, (mixture, record) = _day_of(date), _mixture_and_record(model)
     profile = mixture.profile(names) if record is None else record.profile(mixture, names)
-    if data is None:
-        data = getattr(model, "summary_" if hasattr(model, "fit") else "summary", None)
     if data_name is None and isinstance(data, str | os.PathLike):
         data_name = os.path.basename(without_secrets(os.fspath(data)))
     made_of = {
@@ -109,17 +105,24 @@ def report(
         "Data": data_name and without_secrets(data_name),
         "Report by": command and without_secrets(command),
     }
+    mixture_of(mixture)  # raises where it cannot be drawn
+    n_rows = None if record is None else record.n_rows
+    rows = components = None
     with step("Report"):
-        tell("reading rows")
-        n_rows, shown = _shown(mixture, record, data)
+        if data is not None:
+            tell("reading rows")
+            opened = _opened(data, mixture, record)
+            rows, components, n_rows = shown_rows(mixture, opened, _MOST_ROWS)
         tell("pictures")
-        columns, pairs = draw(mixture, shown)
+        from matplotlib import style as styles
+
+        with styles.context(["default", SETTINGS]):
+            columns = draw_columns(mixture, rows)
+            pairs = draw_pairs(mixture, rows, components)
     certificate = None if record is None else record.certificate
     intervals = None if record is None else record.intervals
     heat, n_left_out = page.side_by_side(mixture)
     parameters, parameter_notes = page.parameter_rows(mixture, intervals)
-    if n_rows is None and record is not None:
-        n_rows = record.n_rows
     style, policy = _style()
     sections = {
         "groups": "What are the groups?",
@@ -147,9 +150,9 @@ def report(
         has_logarithm=any(column.transform for column in mixture.columns),
         columns=columns,
         n_columns=mixture.n_columns,
-        has_rows=bool(shown and shown.n_rows),
+        has_rows=rows is not None,
         pairs=pairs,
-        n_points=shown.n_points if shown and mixture.has_density else 0,
+        n_points=0 if components is None else min(len(components), MOST_POINTS),
         parameters=parameters,
         parameter_notes=parameter_notes,
         glance=page.glance(mixture, record),
@@ -243,8 +246,6 @@ def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
         return model.mixture, model.record()
     result = getattr(model, "result_", None)  # of an estimator: those take long to import
     if not isinstance(result, FitResult):
-        if type(model).__name__ in ("MomentGaussianMixture", "MomentMixture"):
-            raise InputTypeError(f"this {type(model).__name__} is not fitted yet; call fit first.")
         raise InputTypeError(
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
             f"MomentMixture, or a Mixture; got {type(model).__name__}."
@@ -253,40 +254,12 @@ def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
     return result.mixture, result.record(seed=seed)
 
 
-def _shown(
-    mixture: Mixture, record: FitRecord | None, data: Any
-) -> tuple[int | None, Shown | None]:
-    """Number of rows, and some of them or the summary for pictures."""
-    if data is None:
-        return None, None
-    if isinstance(data, MomentSummary):
-        data = matching_summary(mixture, data)
-        if not data.n_rows:
-            raise InputError("the summary holds no rows; give one that does.")
-        return data.n_rows, Shown(data)
-    if record is not None and not isinstance(data, TableRows):
-        data = _opened(data, mixture, record)
-    n_rows = 0
-
-    def blocks() -> Iterator[Float]:
-        nonlocal n_rows
-        for features, left_out in encoded_rows(mixture, data):
-            n_rows += len(features)
-            # Pictures are without rows that have a missing cell in a column that had none.
-            yield features if left_out is None else features[~left_out.any(axis=1)]
-
-    some = thinned(blocks(), _MOST_ROWS)
-    if not len(some):
-        raise InputError(
-            "every row has a missing cell in a column that had none when the model was fitted. "
-            "Give other rows, or a summary."
-        )
-    rows = some if mixture.schema is None else mixture.schema.decode(some)
-    return n_rows, Shown(rows, len(some))
-
-
-def _opened(data: Any, mixture: Mixture, record: FitRecord) -> Any:
+def _opened(data: Any, mixture: Mixture, record: FitRecord | None) -> Any:
     """Open rows as those of the fit were opened, with the columns of the model."""
+    if isinstance(data, MomentSummary):
+        raise InputTypeError("a report draws rows; a summary has none. Leave it out.")
+    if record is None or isinstance(data, TableRows):
+        return data
     options = record.options or {}
     given = {key: x for key, x in options.items() if key in vars(Reading()) and key != "exclude"}
     if mixture.feature_names is not None:
@@ -301,21 +274,14 @@ def _day_of(given: datetime.date | str | None) -> datetime.date:
         return given.date()
     if isinstance(given, datetime.date):
         return given
-    if isinstance(given, str):
-        try:
-            return datetime.date.fromisoformat(given)
-        except ValueError:
-            raise InputError(
-                f"date must be a date such as '2025-01-31'; got {given[:40]!a}."
-            ) from None
-    if given is not None:
-        raise InputTypeError(f"date must be a date or a str; got {type(given).__name__}.")
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    if not epoch:
-        return datetime.datetime.now(datetime.UTC).date()
-    if not (epoch.isascii() and epoch.isdigit() and int(epoch[:20]) <= _LAST_DAY):
+    try:
+        if given is not None:
+            return datetime.date.fromisoformat(given)
+        now = datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else None
+        return (now or datetime.datetime.now(datetime.UTC)).date()
+    except (TypeError, ValueError, OverflowError):
         raise InputError(
-            "SOURCE_DATE_EPOCH must be seconds since 1970, as 1700000000; got "
-            f"{epoch[:40]!a}. Correct or unset it."
-        )
-    return datetime.datetime.fromtimestamp(int(epoch), datetime.UTC).date()
+            "date must be a date such as '2025-01-31', and SOURCE_DATE_EPOCH seconds since 1970; "
+            f"got {given or epoch!a}."
+        ) from None

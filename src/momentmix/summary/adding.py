@@ -12,7 +12,7 @@ rounded to the quantum, so that each inequality holds up to a small part of the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
@@ -22,14 +22,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from momentmix._typing import Int
 from momentmix.errors import InputError, ShardError
-from momentmix.summary.digits import QUANTUM_BITS, Frame, integers, join, reframed, summed, total
+from momentmix.summary.digits import (
+    QUANTUM_BITS,
+    Frame,
+    FramedSums,
+    integers,
+    join,
+    reframed,
+    summed,
+    total,
+)
 from momentmix.summary.totals import (
     Totals,
     Version,
     contents_of,
     empty,
-    masks_of,
     schema_of,
     with_high,
     with_schema,
@@ -48,51 +57,61 @@ def combine(*parts: Totals) -> Totals:
 
     It has the high sections that all have; a part without rows takes nothing away.
     """
+    names = next((part.names for part in parts if part.names), None)
     filled = [part for part in parts if part.shards]
     if len(filled) < 2:
-        one = max(parts, key=lambda t: (bool(t.shards), t.layout.high))
-        return replace(one, names=next((part.names for part in parts if part.names), None))
-    alike = _common(filled)
-    first = alike[0]
-    sums = total(first.layout, [part.framed for part in alike], masks_of(first.schema))
-    return Totals(
-        first.layout,
-        *sums,
+        return replace(max(parts, key=lambda t: (bool(t.shards), t.layout.high)), names=names)
+    alike = _common(*filled)
+    return replace(
+        alike[0].with_sums(total(alike[0].layout, [x.framed for x in alike], alike[0].masks)),
         n_rows=sum(part.n_rows for part in alike),
         minimum=np.min([part.minimum for part in alike], axis=0),
         maximum=np.max([part.maximum for part in alike], axis=0),
         exact_bounds=all(part.exact_bounds for part in alike),
         shards={shard: version for part in alike for shard, version in part.shards.items()},
         n_forgotten=sum(part.n_forgotten for part in alike),
-        names=next((part.names for part in parts if part.names), None),
-        schema=first.schema,
+        names=names,
+        centers=None,
     )
 
 
-def _common(parts: Sequence[Totals]) -> list[Totals]:
+def add(*parts: Totals, taken: Iterable[bytes] = ()) -> Totals:
+    """The sums of parts that have no shard in common, nor one that is `taken`."""
+    counts = Counter([*taken, *(shard for part in parts for shard in part.shards)])
+    _refuse(
+        [shard for shard, n in counts.items() if n > 1],
+        "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
+        "first.",
+    )
+    return combine(*parts)
+
+
+def _common(*parts: Totals) -> list[Totals]:
     """Return all parts in their common schema, with the high sections that all have."""
     distinct = {id(part.schema): part for part in parts}
     if len(distinct) > 1:
         schema = reduce(joined, map(schema_of, distinct.values()))
-        parts = [with_schema(part, schema) for part in parts]
+        parts = tuple(with_schema(part, schema) for part in parts)
     high = min(part.layout.high for part in parts)
     return [with_high(part, high) for part in parts]
 
 
+def _in_frame(frame: Frame, *parts: Totals) -> list[Int]:
+    """The digits of parts of one layout in a frame as fine or finer."""
+    return [reframed(x.layout, x.digits, x.frame, frame, x.masks) for x in parts]
+
+
 def _difference(whole: Totals, part: Totals, shards: Mapping[bytes, Version]) -> Totals:
     """The sums of the shards of `whole` that are left: exact; the bounds stay bounds."""
-    whole, part = _common([whole, part])
-    layout, masks = whole.layout, masks_of(whole.schema)
+    whole, part = _common(whole, part)
     frame = join([whole.frame, part.frame])
-    left, right = (reframed(layout, x.digits, x.frame, frame, masks) for x in (whole, part))
+    left, right = _in_frame(frame, whole, part)
     n_forgotten = whole.n_forgotten - part.n_forgotten
     if not n_forgotten:  # what was forgotten went with the other one
         shards = {shard: Version(version.n_rows) for shard, version in shards.items()}
+    squares = whole.weight_squares - part.weight_squares
     return replace(
-        whole,
-        frame=frame,
-        digits=summed([left, -right]),
-        weight_squares=whole.weight_squares - part.weight_squares,
+        whole.with_sums(FramedSums(frame, summed([left, -right]), squares)),
         n_rows=whole.n_rows - part.n_rows,
         exact_bounds=False,
         shards=shards,
@@ -122,7 +141,7 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     )
     if not part.shards:
         return whole
-    whole, part = _common([whole, part])
+    whole, part = _common(whole, part)
     for kind, problem in enumerate((_OTHER_ROWS, _OTHERS_FORGOTTEN)):
         pairs = {x: (whole.shards[x][kind], version[kind]) for x, version in part.shards.items()}
         unlike = sorted(x for x, (a, b) in pairs.items() if a != b)
@@ -145,14 +164,13 @@ def same(left: Totals, right: Totals) -> bool:
     """Whether names, counts and sums agree exactly, whatever the frames."""
     high = left.layout.high, right.layout.high
     try:
-        left, right = _common([left, right])
+        left, right = _common(left, right)
     except InputError:  # other columns
         return False
     plain = ("names", "layout", "weight_squares", "n_rows", "n_forgotten")
     if high[0] != high[1] or any(getattr(left, name) != getattr(right, name) for name in plain):
         return False
-    frame, masks = join([left.frame, right.frame]), masks_of(left.schema)
-    a, b = (reframed(x.layout, x.digits, x.frame, frame, masks) for x in (left, right))
+    a, b = _in_frame(join([left.frame, right.frame]), left, right)
     return left.shards.keys() == right.shards.keys() and np.array_equal(a, b)
 
 
@@ -163,7 +181,7 @@ def check_inside(rows: NDArray[Any], totals: Totals) -> None:
     """Refuse rows outside the bounds of the summary: they cannot be in it."""
     reading = totals.reading
     low, high, slack = reading.minimum, reading.maximum, np.zeros(rows.shape[1])
-    for value, _ in masks_of(totals.schema):
+    for value, _ in totals.masks:
         largest = max(-totals.minimum[value], totals.maximum[value])
         slack[value] = 2.0**-50 * (largest + max(-low[value], high[value]))  # they are rounded
     outside = (rows < low - slack) | (rows > high + slack)
@@ -203,18 +221,16 @@ def forget(totals: Totals, rows: Totals) -> Totals:
 
 def _check_digits(rest: Totals, lost: Totals) -> None:
     """Refuse where the rows outweigh what is left so far that few of its digits would be true."""
-    rest, lost = _common([rest, lost])
-    layout, masks, weight = rest.layout, masks_of(rest.schema), rest.weight
-    sums = [("the weights", weight, lost.weight)]
+    rest, lost = _common(rest, lost)
+    layout, weight = rest.layout, rest.weight
     centers = [k + s // weight for k, s in zip(rest.frame.origins, rest.low_sums[0], strict=True)]
-    frame = Frame(rest.frame.exponents, tuple(centers))
-    left, gone = (reframed(layout, x.digits, x.frame, frame, masks) for x in (rest, lost))
-    squares = layout.section("squared", 0), layout.find("power", 4)
-    for section, name in zip(squares, ("squares", "fourth powers"), strict=True):
-        if section is not None:
-            pairs = zip(*(integers(x[:, section.place]) for x in (left, gone)), strict=True)
-            named = [(f"the {name} of column {j}", *pair) for j, pair in enumerate(pairs)]
-            sums += named
+    left, gone = _in_frame(Frame(rest.frame.exponents, tuple(centers)), rest, lost)
+    sums = [("the weights", weight, lost.weight)]
+    for kind, size, name in (("squared", 0, "squares"), ("power", 4, "fourth powers")):
+        section = layout.find(kind, size)
+        places = slice(0) if section is None else section.place
+        pairs = zip(integers(left[:, places]), integers(gone[:, places]), strict=True)
+        sums += [(f"the {name} of column {j}", *pair) for j, pair in enumerate(pairs)]
     for name, kept, n_lost in sums:
         kept = max(weight, abs(kept))
         if n_lost > kept << _LOST_BITS:
@@ -288,16 +304,6 @@ def check_alike(a: Totals, b: Totals) -> None:
         )
     if has_schema or (a.names and b.names and a.names != b.names):
         joined(schema_of(a), schema_of(b))
-
-
-def check_once(shards: Iterable[bytes]) -> None:
-    """Refuse to add summaries that share a shard; `shards` are those of each."""
-    twice = [shard for shard, n in Counter(shards).items() if n > 1]
-    _refuse(
-        twice,
-        "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
-        "first.",
-    )
 
 
 def _refuse(shards: Collection[bytes], problem: str) -> None:

@@ -24,53 +24,47 @@ from __future__ import annotations
 
 from collections import deque
 from copy import copy
-from functools import partial
 from itertools import pairwise
-from math import frexp
+from math import frexp, ldexp
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import readable, weight_squares
+from momentmix.arrays import readable
 from momentmix.errors import InputError
 from momentmix.native import code
-from momentmix.parallel import begin, map_in_order
+from momentmix.parallel import map_in_order, usable_cores
 from momentmix.summary.digits import (
     DIGIT_BITS,
     QUANTUM_BITS,
     Frame,
     FramedSums,
     from_places,
-    integers,
-    rounder,
     summed,
     total,
     trimmed,
 )
-from momentmix.summary.kernels.array_sums import Units
-from momentmix.summary.kernels.native_sums import host_executor
+from momentmix.summary.kernel import Units, block_digits
 from momentmix.summary.layout import Layout
 from momentmix.tables.names import column_label
 from momentmix.tables.schema import Schema
+from momentmix.tables.validation import LARGEST_VALUE, check_values
 
 FAR = 64.0  # units between the origin and the nearest row of a block
 WIDE = 2.0**24  # units: rows beyond may belong to another scale
+BLOCK = 2048  # rows: longer sums lose digits, shorter ones cost more
 _GRID = 4.0  # units between origins
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
 _CONSTANT_BITS = 80  # of a constant: the next float64 number is 2^27 units away
 _LEAST = -1000  # exponent of a unit; that of zeros, so that 2^1000 is a float64 number
 _MOST_BITS = 1000  # of the sums of a block, in float64
-_BLOCK, _LARGE_BLOCK = 2048, 4096  # rows: longer sums lose digits, shorter ones cost more
-_MANY_MOMENTS = 100_000  # then splitting the sums of a block into digits costs as much as rows
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt comes after it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
 _MOST_FRAMES = 4  # whose sums are kept apart for a while
 _MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
-_SUMS_AT_ONCE = 1 << 19  # float64 sums of some blocks: the next ones are made beside their digits
-_SEGMENT = 8192  # numbers at a time: they and their digits stay in the cache
 
 
 # -- frames of rows ----------------------------------------------------------------------------
@@ -147,7 +141,7 @@ def frame_of(block: Float, ends: Float, least: Int | int = _LEAST) -> RowFrame:
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
-    """Minima and maxima, (n_blocks, 2, d), of contiguous blocks (n_blocks, n, d) without NaN."""
+    """Minima and maxima, (n_blocks, 2, d), of blocks (n_blocks, n, d); some are NaN with NaN."""
     n_blocks, n_rows, d = blocks.shape
     ends = np.empty((n_blocks, 2, d))
     if code is not None:
@@ -159,61 +153,25 @@ def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
     return ends
 
 
-# -- float64 sums → exact sums -----------------------------------------------------------------
+def digits_of_sums(layout: Layout, largest: Float, heaviest: float, n_rows: int) -> int | None:
+    """Digits of sums of so many rows, whose features and weights reach these sizes.
 
-
-class BlockSums:
-    """Sums of some blocks in one frame, and of Σ w² as their last entry, in 32-bit digits.
-
-    Until they are read, digits are float64 numbers at fixed binary places, whose sums are exact;
-    only what lies below the quantum is rounded, once a block, half to even.
+    None where the sums are beyond float64 numbers.
     """
-
-    def __init__(self) -> None:
-        self._parts = list[Float]()
-
-    def add(self, values: Float, squares: Float) -> None:
-        """Add flat vectors (n_vectors, n_entries), with Σ w² of each."""
-        both = np.concatenate([values, squares[:, None]], axis=1)
-        n_digits = digits_needed(max(-float(both.min()), float(both.max())))
-        self._parts.append(np.zeros((n_digits, both.shape[1])))
-        add_digits(both, self._parts[-1])
-
-    def added_to(self, digits: Int) -> Int:
-        """The sum of these and other whole numbers; a carry takes as long as a few blocks."""
-        return summed([digits, *map(from_places, self._parts)])
+    bits = np.sort(np.log2(np.maximum(largest, 1.0)))[::-1]
+    most = max(
+        bits[: layout.order].sum(), bits[0] + bits[: layout.squared_order + 1].sum(), 6 * bits[0]
+    )
+    most += np.log2(max(1.0, heaviest)) + np.log2(n_rows) + 1
+    return None if most > _MOST_BITS else digits_needed(2.0**most)
 
 
 def digits_needed(largest: float) -> int:
-    """Digits of a vector whose entries reach `largest` in size."""
-    top = 0 if largest < 1 else frexp(largest)[1]
-    return (top + QUANTUM_BITS) // DIGIT_BITS + 1
+    """Digits of numbers that reach `largest` in size."""
+    return (max(frexp(largest)[1], 0) + QUANTUM_BITS) // DIGIT_BITS + 1
 
 
-def rounders(n_digits: int) -> Float:
-    """Constants that round to multiples of the places 0 … n_digits − 1."""
-    return np.array([rounder(k) for k in range(n_digits)])
-
-
-def add_digits(values: Float, digits: Float) -> None:
-    """Split vectors (overwritten) into digits and add these; shapes (n_vectors, n) and (K, n)."""
-    if code is not None:
-        code.add_digits(np.ascontiguousarray(values), len(values), rounders(len(digits)), digits)
-        return
-    for start in range(0, values.shape[1], _SEGMENT):
-        for rest in values[:, start : start + _SEGMENT]:
-            for k in range(len(digits) - 1, -1, -1):
-                digit = (rest + rounder(k)) - rounder(k)
-                rest -= digit  # exact: the digit holds the leading bits of the rest
-                digits[k, start : start + len(rest)] += digit
-
-
-# -- rows → blocks -----------------------------------------------------------------------------
-
-
-def block_rows(layout: Layout) -> int:
-    """Rows of a block."""
-    return _LARGE_BLOCK if layout.n_entries >= _MANY_MOMENTS else _BLOCK
+# -- rows → blocks --------------------------------------------------------------------------------
 
 
 class OpenShard:
@@ -225,10 +183,10 @@ class OpenShard:
     def __init__(self, layout: Layout, shard_id: bytes, schema: Schema | None = None) -> None:
         d = layout.n_features
         self.layout, self.shard_id, self.schema = layout, shard_id, schema
-        self.executor, self.block_size = host_executor(layout), block_rows(layout)
         self.n_rows = self.n_waiting = 0  # rows in the sums, and rows of an unfinished block
         self.frame: RowFrame | None = None  # before the first block
-        self.digits: Int = np.zeros((1, layout.n_entries + 1), dtype=np.int64)  # the last: Σ w²
+        self.digits: Int = np.zeros((1, layout.n_entries), dtype=np.int64)
+        self.weight_squares = 0  # in quanta
         self.others = tuple[FramedSums, ...]()  # in frames before this one
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
         self.waiting = tuple[tuple[Float, Float], ...]()  # rows and weights
@@ -242,42 +200,60 @@ class OpenShard:
         """Number of rows so far."""
         return self.n_rows + self.n_waiting
 
-    def update(self, rows: NDArray[Any], weights: Float | None, n_threads: int) -> None:
-        """Add checked rows of any real dtype."""
-        start, size = 0, self.block_size
-        if self.n_waiting and self.n_waiting + len(rows) >= size:
-            start = size - self.n_waiting
-            self._wait_for(rows[:start], None if weights is None else weights[:start])
+    def update(
+        self,
+        rows: NDArray[Any],
+        weights: Float | None,
+        n_threads: int | None,
+        names: Any = None,
+        first_row: int = 0,
+    ) -> None:
+        """Add rows of any real dtype, on as many threads as cores by default; check their values.
+
+        `names` of the features and the number of the first row are for messages.
+        """
+        n_blocks = (self.n_waiting + len(rows)) // BLOCK
+        n_threads = 1 if n_blocks < 2 else min(n_threads or usable_cores(), n_blocks)
+        start = 0
+        if self.n_waiting and n_blocks:
+            start = BLOCK - self.n_waiting
+            w = None if weights is None else weights[:start]
+            self._wait_for(rows[:start], w, names, first_row)
             self._add_waiting()
-        while start + size <= len(rows):
+        while start + BLOCK <= len(rows):
             n = self._blocks_at_once(rows, n_threads)
-            part = slice(start, start + min(n, (len(rows) - start) // size) * size)
-            blocks = _as_blocks(rows[part], n_threads).reshape(-1, size, self.layout.n_features)
-            w = None if weights is None else weights[part].reshape(-1, size)
-            self._add_blocks(blocks, w, n_threads)
+            part = slice(start, start + min(n, (len(rows) - start) // BLOCK) * BLOCK)
+            blocks = _as_blocks(rows[part], n_threads).reshape(-1, BLOCK, self.layout.n_features)
+            w = None if weights is None else weights[part].reshape(-1, BLOCK)
+            ends = block_extremes(blocks, n_threads)
+            if not (np.abs(ends) <= LARGEST_VALUE).all():
+                check_values(blocks.reshape(-1, self.layout.n_features), names, first_row + start)
+            self._add_blocks(blocks, w, ends, n_threads)
             start = part.stop
         if start < len(rows):
-            self._wait_for(rows[start:], None if weights is None else weights[start:])
+            w = None if weights is None else weights[start:]
+            self._wait_for(rows[start:], w, names, first_row + start)
 
     def _blocks_at_once(self, rows: NDArray[Any], n_threads: int) -> int:
         """Blocks that are summed in one call, few where rows are to be copied."""
-        n = min(_MOST_BLOCKS, n_threads * _MOST_WORK // (self.layout.n_entries * self.block_size))
+        n = min(_MOST_BLOCKS, n_threads * _MOST_WORK // (self.layout.n_entries * BLOCK))
         if rows.dtype != np.float64 or not rows.flags.c_contiguous:
-            bytes_of_block = 8 * self.layout.n_features * self.block_size
-            n = min(n, n_threads * _COPIED_BYTES // bytes_of_block)
+            n = min(n, n_threads * _COPIED_BYTES // (8 * self.layout.n_features * BLOCK))
         return max(1, n)
 
-    def _wait_for(self, rows: NDArray[Any], weights: Float | None) -> None:
-        """Keep rows until their block is complete."""
+    def _wait_for(self, rows: NDArray[Any], weights: Float | None, names: Any, first: int) -> None:
+        """Keep rows, from row `first` of those that are added, until their block is complete."""
+        rows = np.array(rows, dtype=np.float64)
+        check_values(rows, names, first)
         weights = np.ones(len(rows)) if weights is None else weights.copy()
-        self.waiting = (*self.waiting, (np.array(rows, dtype=np.float64), weights))
+        self.waiting = (*self.waiting, (rows, weights))
         self.n_waiting += len(rows)
 
     def _add_waiting(self) -> None:
         """Add the rows that wait as one block."""
         rows, weights = (np.concatenate(x) for x in zip(*self.waiting, strict=True))
         self.waiting, self.n_waiting = (), 0
-        self._add_blocks(rows[None], weights[None], 1)
+        self._add_blocks(rows[None], weights[None], block_extremes(rows[None]), 1)
 
     def complete(self) -> OpenShard:
         """The shard with all rows in its sums; this one stays as it is."""
@@ -293,15 +269,16 @@ class OpenShard:
     def _framed(self) -> tuple[FramedSums, ...]:
         """The sums in each frame."""
         assert self.frame is not None
-        sums = np.ascontiguousarray(trimmed(self.digits[:, :-1]))
-        last = FramedSums(self.frame.frame, sums, integers(self.digits[:, -1:])[0])
-        return (*self.others, last)
+        digits = np.ascontiguousarray(trimmed(self.digits))
+        return (*self.others, FramedSums(self.frame.frame, digits, self.weight_squares))
 
     # -- blocks → sums ------------------------------------------------------------------------
 
-    def _add_blocks(self, blocks: Float, weights: Float | None, n_threads: int) -> None:
-        """Add blocks (n, n_rows, d), as many at a time as have one frame."""
-        ends, start = block_extremes(blocks, n_threads), 0
+    def _add_blocks(
+        self, blocks: Float, weights: Float | None, ends: Float, n_threads: int
+    ) -> None:
+        """Add blocks (n, n_rows, d) with these bounds, as many at a time as have one frame."""
+        start = 0
         while start < len(blocks):
             first, bounds = blocks[start], ends[start]
             if self.frame is None:
@@ -314,7 +291,16 @@ class OpenShard:
                 stop += int(np.argmin(np.append(fits, False)))
             part = slice(start, stop)
             w = None if weights is None else weights[part]
-            self._sum(self.frame, blocks[part], w, ends[part], n_threads)
+            largest = np.abs(self.frame.points(ends[part])).max(axis=(0, 1))
+            heaviest = 1.0 if w is None else float(w.max())
+            n_digits = digits_of_sums(self.layout, largest, heaviest, blocks.shape[1])
+            if n_digits is None:
+                raise _out_of_range(self.layout, self.schema, ends[part], largest)
+            units = self.frame.units
+            digits = block_digits(self.layout, blocks[part], w, units, n_digits, n_threads)
+            squares = np.full(stop - start, float(blocks.shape[1]))
+            squares = squares if w is None else np.vecdot(w, w)
+            self.add(digits, squares, ends[part], blocks[part].shape[0] * blocks.shape[1])
             start = stop
 
     def _open(self, frame: RowFrame) -> None:
@@ -324,36 +310,13 @@ class OpenShard:
             return
         parts = self._framed()
         self.others = parts if len(parts) < _MOST_FRAMES else (total(self.layout, parts),)
-        self.frame, self.digits = frame, np.zeros_like(self.digits[:1])
+        self.frame, self.weight_squares = frame, 0
+        self.digits = np.zeros((1, self.layout.n_entries), dtype=np.int64)
 
-    def _sum(
-        self, frame: RowFrame, blocks: Float, weights: Float | None, ends: Float, n_threads: int
-    ) -> None:
-        """Add blocks with these bounds, which fit the frame."""
-        largest = np.abs(frame.points(ends)).max(axis=(0, 1))
-        bits = np.sort(np.log2(np.maximum(largest, 1.0)))[::-1]
-        order, squared_order = self.layout.order, self.layout.squared_order
-        by_order = bits[:order].sum(), bits[0] + bits[: squared_order + 1].sum(), 6 * bits[0]
-        heaviest = 1.0 if weights is None else max(1.0, float(weights.max()))
-        most = max(by_order) + 2 * np.log2(heaviest) + np.log2(blocks.shape[1]) + 1
-        if most > _MOST_BITS:
-            raise _out_of_range(self.layout, self.schema, ends, largest)
-        sums, wait = BlockSums(), None
-        step = n_threads * max(1, _SUMS_AT_ONCE // (self.layout.n_entries * n_threads))
-        for start in range(0, len(blocks), step):
-            part = slice(start, start + step)
-            w = None if weights is None else weights[part]
-            values = self.executor.sums(blocks[part], w, frame.units, n_threads)
-            if wait is not None:
-                wait()
-            wait = begin(partial(sums.add, values, weight_squares(blocks[part], w)), n_threads)
-        if wait is not None:
-            wait()
-        self.add(sums, ends, blocks.shape[0] * blocks.shape[1])
-
-    def add(self, sums: BlockSums, ends: Float, n_rows: int) -> None:
-        """Add the sums of rows of blocks with these bounds."""
-        self.digits = sums.added_to(self.digits)
+    def add(self, digits: Float, squares: Float, ends: Float, n_rows: int) -> None:
+        """Add sums of rows of blocks with these bounds, and Σ w² of each, in the current frame."""
+        self.digits = summed([self.digits, *map(from_places, digits)])
+        self.weight_squares += sum(int(ldexp(x, QUANTUM_BITS)) for x in squares.tolist())
         self.n_rows += n_rows
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))
         self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))

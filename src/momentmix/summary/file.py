@@ -10,10 +10,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import stat
 import struct
 from functools import lru_cache
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -96,11 +95,9 @@ def pack(totals: Totals) -> bytes:
 
 def read_file(path: str | os.PathLike[str]) -> Totals:
     """Read a summary from a regular file."""
-    try:
-        kind = os.stat(path).st_mode
-    except FileNotFoundError:
-        raise SummaryFileError(f"{path} does not exist.") from None
-    if not stat.S_ISREG(kind):
+    if not os.path.isfile(path):
+        if not os.path.exists(path):
+            raise SummaryFileError(f"{path} does not exist.")
         raise SummaryFileError(f"{path} is not a regular file; give the path of a saved summary.")
     try:
         with open(path, "rb") as file:
@@ -120,9 +117,8 @@ def read(data: bytes) -> Totals:
             "Restore it from a copy."
         )
     try:
-        header = json.loads(_header(data))
-        _check_header(header, len(data))
-        totals = _parsed(data, header)
+        _check_header(_header(data), len(data))
+        totals = unpack(data)
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
         raise SummaryFileError(f"impossible contents: {str(error)[:300].rstrip('.')}.") from None
     wrong = impossible(totals)
@@ -131,11 +127,6 @@ def read(data: bytes) -> Totals:
     if wrong is not None:
         raise SummaryFileError(f"impossible contents: {wrong}.")
     return totals
-
-
-def unpack(data: bytes) -> Totals:
-    """Read a byte string that `pack` made in this process, or whose checksum was right."""
-    return _parsed(data, json.loads(_header(data)))
 
 
 def is_whole(data: bytes) -> bool:
@@ -147,7 +138,7 @@ def rows_of(data: bytes) -> int:
     """Number of rows of a byte string of `pack`, without a look at its sums."""
     _check_version(data)
     try:
-        return int(json.loads(_header(data))["n_rows"])
+        return int(_header(data)["n_rows"])
     except (ValueError, LookupError, TypeError, RecursionError):
         raise SummaryFileError("the header cannot be read.") from None
 
@@ -157,15 +148,14 @@ def _check_version(data: bytes) -> None:
     if not data:
         raise SummaryFileError("the file is empty; it is not a momentmix summary.")
     if data[:8] != MAGIC[: len(data)]:
+        kind = (
+            f"it starts with {data[:8]!r}; make one of rows: summarize(path) (momentmix "
+            "summarize), of a cube: SummaryCube.load(path).total()"
+        )
         if data[:1] == b"\x80" or data[:2] == b"PK":
             kind = "a pickle or zip archive, which momentmix never loads"
         elif data[:1] == b"{":
             kind = "JSON, perhaps a model: use Mixture.load"
-        else:
-            kind = (
-                f"it starts with {data[:8]!r}; make one of rows: summarize(path) (momentmix "
-                "summarize), of a cube: SummaryCube.load(path).total()"
-            )
         raise SummaryFileError(f"not a momentmix summary ({kind}).")
     if len(data) < _PREFIX.size:
         raise SummaryFileError(
@@ -179,8 +169,13 @@ def _check_version(data: bytes) -> None:
         )
 
 
-def _header(data: bytes) -> bytes:
-    return data[_PREFIX.size : _PREFIX.size + _PREFIX.unpack_from(data)[2]]
+def _header(data: bytes) -> dict[str, Any]:
+    document: dict[str, Any] = json.loads(data[_PREFIX.size : _end_of_header(data)])
+    return document
+
+
+def _end_of_header(data: bytes) -> int:
+    return _PREFIX.size + int(_PREFIX.unpack_from(data)[2])
 
 
 def _check_header(header: dict[str, Any], size: int) -> None:
@@ -193,7 +188,7 @@ def _check_header(header: dict[str, Any], size: int) -> None:
     if type(header["exact_bounds"]) is not bool:
         raise ValueError("exact_bounds must be true or false")
     if header["feature_names"] is not None:
-        check_feature_names(header["feature_names"])
+        check_feature_names(header["feature_names"], header["n_features"])
     if not countable(header["n_features"], header["order"], size):  # at least a byte for every sum
         raise ValueError(f"more sums than {size} bytes can hold")
 
@@ -203,44 +198,35 @@ def _schema_of(document: str) -> Schema:
     return Schema.from_dict(json.loads(document))
 
 
-@lru_cache(maxsize=64)
-def _layout(*numbers: int) -> Layout:
-    return known(Layout(*numbers))
+def unpack(data: bytes) -> Totals:
+    """Read a byte string that `pack` made in this process, or whose checksum was right.
 
-
-def _parsed(data: bytes, h: dict[str, Any]) -> Totals:
-    """The sums by a header; ValueError where bytes do not stand for any."""
+    A ValueError says that bytes do not stand for any sums.
+    """
+    h, start = _header(data), _end_of_header(data)
     d, n_shards, names = h["n_features"], h["n_shards"], h["feature_names"]
-    schema = None if h["schema"] is None else _schema_of(_ENCODER.encode(h["schema"]))
-    layout = _layout(d, h["order"], h["squared_order"], h["high"])
+    layout = known(Layout(d, h["order"], h["squared_order"], h["high"]))
     n_tokens = n_shards if h["n_forgotten"] else 0
-    sizes = [
-        16 * n_shards, 8 * n_shards, _TOKEN * n_tokens, 16 * d, layout.n_entries * h["width"]
-    ]  # fmt: skip
-    start = _PREFIX.size + len(_header(data))
-    if start + sum(sizes) + _CHECKSUM != len(data) or layout.high != h["high"]:
+    sizes = 16 * n_shards, 8 * n_shards, _TOKEN * n_tokens, 16 * d, layout.n_entries * h["width"]
+    stops = list(accumulate(sizes, initial=start))
+    if stops[-1] + _CHECKSUM != len(data) or layout.high != h["high"]:
         raise ValueError("a body of another size than the header says")
-    body = list[memoryview]()
-    for size in sizes:
-        body.append(memoryview(data)[start : start + size])
-        start += size
-    ids, counts, tokens, ends, sums = body
+    ids, counts, tokens, ends, sums = (memoryview(data)[a:b] for a, b in pairwise(stops))
     shards = [bytes(ids[i : i + 16]) for i in range(0, len(ids), 16)]
     if not all(a < b for a, b in pairwise(shards)):
         raise ValueError("shard ids that are not sorted and different")
-    n_rows = np.frombuffer(counts, dtype="<u8").tolist()
     starts = range(0, len(tokens), _TOKEN)
     forgotten = [int.from_bytes(tokens[i : i + _TOKEN], "little") for i in starts]
-    versions = zip(n_rows, forgotten or [0] * n_shards, strict=True)
+    n_rows = np.frombuffer(counts, dtype="<u8").tolist()
+    versions = map(Version, n_rows, forgotten or [0] * n_shards)
+    schema = None if h["schema"] is None else _schema_of(_ENCODER.encode(h["schema"]))
     if schema is not None:
         is_centered = h["n_rows"] and any(centers_of(schema))
         if is_centered or schema.is_plain or schema.n_features != d:
             raise ValueError("a schema of other features, or with centers")
         names = schema.column_names
-    if any(
-        x is not None and len(x) != d for x in (h["exponents"], h["origins"], h["feature_names"])
-    ):
-        raise ValueError(f"{d} units, origins and names needed")
+    if not len(h["exponents"]) == len(h["origins"]) == d:
+        raise ValueError(f"{d} units and origins needed")
     bounds = np.frombuffer(ends, dtype="<f8").astype(np.float64)
     return Totals(
         layout=layout,
@@ -251,7 +237,7 @@ def _parsed(data: bytes, h: dict[str, Any]) -> Totals:
         minimum=bounds[:d],
         maximum=bounds[d:],
         exact_bounds=h["exact_bounds"],
-        shards={x: Version(*pair) for x, pair in zip(shards, versions, strict=True)},
+        shards=dict(zip(shards, versions, strict=True)),
         n_forgotten=h["n_forgotten"],
         names=None if names is None else tuple(names),
         schema=schema,

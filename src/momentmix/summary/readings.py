@@ -89,7 +89,7 @@ class Moments:
 
 def mean(totals: Totals) -> Float:
     """Mean of each feature, correctly rounded."""
-    means, weight, reading = list[float](), totals.weight, totals.reading
+    means, weight, reading = list[float](), require_rows(totals).weight, totals.reading
     for e, k, s in zip(*reading.frame, reading.low_sums[0], strict=True):
         sums, bits = k * weight + s, e or 0  # a quotient of integers is rounded once
         means.append((sums << bits) / weight if bits > 0 else sums / (weight << -bits))
@@ -101,7 +101,7 @@ def _variances(totals: Totals) -> list[tuple[Fraction, int]]:
 
     A constant far from the origin of the frame has squares that are rounded; its bounds tell it.
     """
-    weight, reading = totals.weight, totals.reading
+    weight, reading = require_rows(totals).weight, totals.reading
     varies = (totals.minimum < totals.maximum).tolist()
     columns = zip(reading.frame.exponents, *reading.low_sums, varies, strict=True)
     return [
@@ -228,7 +228,7 @@ def moments(
     totals: Totals, shift: ArrayLike | None = None, scale: ArrayLike | None = None
 ) -> Moments:
     """All moments about `shift` in units of `scale`."""
-    origin = _target(require_rows(totals), shift, scale)
+    origin = _target(totals, shift, scale)
     by_kind = dict[str, list[Float]]()
     values = flat_moments(totals, *origin)
     values.setflags(write=False)

@@ -9,7 +9,8 @@
 A summary is a set of closed *shards*, whose sums are a value, and perhaps an open one, which takes
 rows. A shard opens with the first update and stays open until an update names another one, or rows
 are forgotten. Everything else reads: saving, copying, adding and subtracting see the open shard as
-if it were complete, and change nothing about what later updates give.
+if it were complete, and change nothing about what later updates give. An update replaces the
+`State` as a whole.
 
 Differs from the paper: moments are kept about a shift near the mean and standardized by default;
 powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
@@ -17,18 +18,22 @@ powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from momentmix._typing import Float
-from momentmix.arrays import physical_memory, to_numpy
+from momentmix.arrays import is_tensor, namespace, on_device_of, physical_memory, take, to_numpy
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputError, InputTypeError, check_count
+from momentmix.errors import InputError, InputTypeError, ShardError, check_count
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
 from momentmix.summary import adding, readings
 from momentmix.summary import file as summary_file
@@ -37,11 +42,107 @@ from momentmix.summary.blocks import OpenShard
 from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.readings import Moments
-from momentmix.summary.state import State, checked_rows, shard_digest, threads_for, with_rows
 from momentmix.summary.totals import Totals
+from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.names import check_feature_names
+from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema
+from momentmix.tables.validation import as_weights, check_values, ordered_weights
 from momentmix.wording import NO_MAR, plural, size_text
+
+_BYTES = 400  # of memory for each moment while rows are added: digits, a lane, copies
+_AT_ONCE = 500  # summaries whose sums are unpacked at the same time
+
+
+class State(NamedTuple):
+    """The sums of closed shards, perhaps an open shard, and the id of the next: a value."""
+
+    closed: Totals
+    open: OpenShard | None = None
+    next_id: bytes | None = None
+
+    @property
+    def layout(self) -> Layout:
+        """The features that the next rows become."""
+        return self.closed.layout if self.open is None else self.open.layout
+
+    @property
+    def row_schema(self) -> Schema | None:
+        """Schema of the next rows, with centers near the means of the rows so far."""
+        return self.closed.reading.schema if self.open is None else self.open.schema
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows, zero weights not counted."""
+        return self.closed.n_rows + (0 if self.open is None else self.open.n_all)
+
+    def with_rows(
+        self, rows: Any, sample_weight: Any, digest: bytes | None, n_threads: int | None
+    ) -> State:
+        """The state after an update; `digest` is the id of the shard to open, unless one is."""
+        rows, weights, names = self.checked(rows, sample_weight)
+        closed = self.closed if names is None else replace(self.closed, names=names)
+        if self.open is not None:
+            shard = self.open.clone()
+        else:
+            digest = digest or self.next_id or shard_digest(None)
+            if digest in closed.shards:
+                raise ShardError(
+                    f"shard {digest.hex()} is already in this summary and closed; a closed shard "
+                    "takes no more rows. Use another shard_id, or none for a random one.",
+                    shard_ids=(digest.hex(),),
+                )
+            shard = OpenShard(closed.layout, digest, self.row_schema)
+        names = closed.names if shard.schema is None else shard.schema.feature_names
+        if is_tensor(rows):
+            from momentmix.summary.gpu import add_device_rows  # Triton is slow to import
+
+            add_device_rows(shard, rows, weights, n_threads, names)
+        else:
+            shard.update(rows, weights, n_threads, names)
+        return State(closed, shard)
+
+    def checked(
+        self, rows: Any, sample_weight: Any
+    ) -> tuple[Any, Float | None, tuple[str, ...] | None]:
+        """Rows without those of weight 0, their weights, and names of columns that they bring.
+
+        Values are checked when they are summed.
+        """
+        schema, names, d = self.row_schema, None, self.layout.n_features
+        weights = to_numpy(sample_weight) if is_tensor(sample_weight) else sample_weight
+        weights = ordered_weights(weights, rows)
+        if schema is not None:
+            if isinstance(rows, Features) and rows.schema != schema:
+                raise InputError("rows were encoded by another schema; pass them as they are.")
+            rows = rows.values if isinstance(rows, Features) else schema.encode(rows)
+        elif is_tensor(rows):
+            rows = as_device_rows(rows, d)
+        else:
+            rows, names = as_rows(rows, d, self.closed.names)
+            if names is not None and self.closed.names is None and self.n_rows:
+                raise InputError(
+                    "rows have feature names but the summary was filled without any; pass "
+                    "feature_names at construction, or plain arrays throughout."
+                )
+        weights = as_weights(weights, rows.shape[0])
+        if weights is not None and not weights.all():
+            if not is_tensor(rows):
+                check_values(rows, names or self.closed.names)
+            some = np.flatnonzero(weights)
+            rows, weights = take(rows, on_device_of(some, rows, namespace(rows)), 0), weights[some]
+        return rows, weights, None if names is None else tuple(names)
+
+
+def shard_digest(shard_id: object) -> bytes:
+    """16 bytes for a caller's shard id, random ones for None."""
+    if shard_id is None:
+        return secrets.token_bytes(16)
+    if isinstance(shard_id, str):
+        shard_id = shard_id.encode("utf-8", "surrogatepass")
+    if not isinstance(shard_id, bytes):
+        raise InputTypeError(f"shard_id must be a string or bytes; got {shard_id!r}.")
+    return hashlib.sha256(b"momentmix shard\0" + shard_id).digest()[:16]
 
 
 class MomentSummary:
@@ -124,11 +225,11 @@ class MomentSummary:
         next_id = None if shard_id is None else shard_digest(shard_id)
         self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
 
-    _state: State  # a value, which an update replaces as a whole: readers take it once
-    _snapshot: tuple[Totals, int, Totals] | None  # closed shards, rows of the open one, all sums
+    _state: State  # which an update replaces as a whole: readers take it once
+    _snapshot: tuple[State, Totals] | None = None  # the sums of a state with an open shard
 
     def _begin(self, state: State, n_threads: int | None) -> MomentSummary:
-        self._state, self._n_threads, self._snapshot = state, n_threads, None
+        self._state, self._n_threads = state, n_threads
         self._lock = RLock()  # of threads that replace the state
         return self
 
@@ -169,8 +270,7 @@ class MomentSummary:
             state = self._state
             if state.open is not None and digest not in (None, state.open.shard_id):
                 state = State(self._totals(state))
-            new = checked_rows(rows, sample_weight, state)
-            self._state = with_rows(state, new, digest, self._n_threads)
+            self._state = state.with_rows(rows, sample_weight, digest, self._n_threads)
         return self
 
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
@@ -184,12 +284,11 @@ class MomentSummary:
         with self._lock:
             totals = self._totals()
             state = State(totals)
-            gone, weights, _ = checked_rows(rows, sample_weight, state)
-            gone = to_numpy(gone)
+            gone, weights, _ = state.checked(rows, sample_weight)
+            gone, shard = to_numpy(gone), OpenShard(totals.layout, bytes(16), state.row_schema)
+            shard.update(gone, weights, self._n_threads, totals.names)
             if totals.n_rows:
                 adding.check_inside(gone, totals)
-            shard = OpenShard(totals.layout, bytes(16), state.row_schema)
-            shard.update(gone, weights, threads_for(shard, len(gone), self._n_threads))
             self._state = State(adding.forget(totals, algebra.closed(shard)))
         return self
 
@@ -198,20 +297,19 @@ class MomentSummary:
     def _derived(self, totals: Totals) -> MomentSummary:
         return MomentSummary.__new__(MomentSummary)._begin(State(totals), self._n_threads)
 
-    def check_alike(self, other: MomentSummary) -> None:
-        """Raise unless both have the same columns and orders, so that they can be combined."""
+    def check_alike(self, other: MomentSummary) -> Totals:
+        """The sums of another summary; an error unless both have the same columns and orders."""
         if not isinstance(other, MomentSummary):
             raise InputTypeError(
                 f"a summary can be combined with another MomentSummary only; got "
                 f"{type(other).__name__}. Use update() for rows."
             )
-        adding.check_alike(self._totals(), other._totals())
+        part = other._totals()
+        adding.check_alike(self._totals(), part)
+        return part
 
     def __add__(self, other: Any) -> MomentSummary:
-        self.check_alike(other)
-        whole, part = self._totals(), other._totals()
-        adding.check_once([*whole.shards, *part.shards])
-        return self._derived(adding.combine(whole, part))
+        return self._derived(adding.add(self._totals(), self.check_alike(other)))
 
     def __radd__(self, other: Any) -> MomentSummary:
         if isinstance(other, int) and other == 0:  # the start of sum()
@@ -222,15 +320,13 @@ class MomentSummary:
         """Add the shards of another summary to the closed ones; an open shard stays open."""
         # Reading takes no lock: a += b and b += a in two threads do not block each other.
         with self._lock:
-            self.check_alike(other)
-            part = other._totals()
-            adding.check_once([*self._state.shards, *part.shards])
-            self._state = self._state._replace(closed=adding.combine(self._state.closed, part))
+            state, part = self._state, self.check_alike(other)
+            taken = [] if state.open is None else [state.open.shard_id]
+            self._state = state._replace(closed=adding.add(state.closed, part, taken=taken))
         return self
 
     def __sub__(self, other: Any) -> MomentSummary:
-        self.check_alike(other)
-        return self._derived(adding.subtract(self._totals(), other._totals()))
+        return self._derived(adding.subtract(self._totals(), self.check_alike(other)))
 
     def __eq__(self, other: object) -> bool:
         """Whether shards, counts and all sums agree exactly, in whatever units.
@@ -243,10 +339,7 @@ class MomentSummary:
 
     def copy(self) -> MomentSummary:
         """Independent copy, which goes on with a shard of its own under the same id."""
-        snapshot = self._snapshot
-        twin = MomentSummary.__new__(MomentSummary)._begin(self._state, self._n_threads)
-        twin._snapshot = snapshot
-        return twin
+        return MomentSummary.__new__(MomentSummary)._begin(self._state, self._n_threads)
 
     __copy__ = copy
 
@@ -266,22 +359,18 @@ class MomentSummary:
 
     def _totals(self, state: State | None = None) -> Totals:
         """The exact sums of all rows so far; leaves an open shard open."""
-        before, shard, *_ = state or self._state
-        if shard is None:
-            return before
-        snapshot = self._snapshot
-        if snapshot is None or snapshot[0] is not before or snapshot[1] != shard.n_all:
-            part = algebra.closed(shard, before.names)
-            whole = adding.combine(before, part) if before.shards else part
-            snapshot = self._snapshot = before, part.n_rows, whole
-        return snapshot[2]
+        state, snapshot = state or self._state, self._snapshot
+        if state.open is None:
+            return state.closed
+        if snapshot is None or snapshot[0] is not state:
+            part = algebra.closed(state.open, state.closed.names)
+            whole = adding.combine(state.closed, part) if state.closed.shards else part
+            snapshot = self._snapshot = state, whole
+        return snapshot[1]
 
     @property
     def _layout(self) -> Layout:
-        state = self._state
-        if state.layout.n_features == state.closed.layout.n_features:
-            return state.closed.layout
-        return self._totals(state).layout
+        return self._totals().layout
 
     # -- what it holds ------------------------------------------------------------------------
 
@@ -356,17 +445,17 @@ class MomentSummary:
     @property
     def mean(self) -> Float:
         """Mean of each feature, correctly rounded."""
-        return readings.mean(readings.require_rows(self._totals()))
+        return readings.mean(self._totals())
 
     @property
     def variance(self) -> Float:
         """Variance of each feature (divisor Σ w)."""
-        return readings.variance(readings.require_rows(self._totals()))
+        return readings.variance(self._totals())
 
     @property
     def deviation(self) -> Float:
         """Standard deviation of each feature (divisor Σ w); holds where the variance underflows."""
-        return readings.deviation(readings.require_rows(self._totals()))
+        return readings.deviation(self._totals())
 
     # -- moments ------------------------------------------------------------------------------
 
@@ -393,7 +482,7 @@ class MomentSummary:
                 f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
                 f"with order={order}: that needs another pass."
             )
-        values = readings.moments(algebra.truncate(self._totals(), order), shift, scale)
+        values = self.truncate(order).moments(shift, scale)
         return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
 
     def squared(
@@ -416,8 +505,9 @@ class MomentSummary:
                 f"feature must be below {self.n_features} and order at most squared_order="
                 f"{self.squared_order}; got {feature} and {order}."
             )
-        values = readings.moments(algebra.truncate(self._totals(), order + 1, order), shift, scale)
-        products: Float = values.squared[order][feature]
+        products: Float = (
+            self.truncate(order + 1, order).moments(shift, scale).squared[order][feature]
+        )
         return products
 
     # -- files --------------------------------------------------------------------------------
@@ -467,9 +557,6 @@ class MomentSummary:
         return f"MomentSummary({', '.join(parts)})"
 
 
-_BYTES = 400  # of memory for each moment while rows are added: digits, a lane, copies
-
-
 def _check_memory(layout: Layout, memory_budget: int | None) -> None:
     """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
     budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
@@ -501,24 +588,20 @@ def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None
         raise InputError("feature_names must not be given with a schema, which has names.")
 
 
-_AT_ONCE = 500  # summaries whose sums are unpacked at the same time
-
-
 def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     """Return the sum of summaries, or of their bytes, some at a time."""
-    some = (groups[start : start + _AT_ONCE] for start in range(0, len(groups), _AT_ONCE))
-    return MomentSummary._of(_union([_union(list(map(_part_of, part))) for part in some]))
-
-
-def _part_of(group: MomentSummary | bytes) -> Totals:
-    return summary_file.unpack(group) if isinstance(group, bytes) else group._totals()
-
-
-def _union(parts: Sequence[Totals]) -> Totals:
-    for part in parts[1:]:
-        adding.check_alike(parts[0], part)
-    adding.check_once([shard for part in parts for shard in part.shards])
-    return adding.combine(*parts)
+    total: Totals | None = None
+    for start in range(0, len(groups), _AT_ONCE):
+        parts = [
+            summary_file.unpack(group) if isinstance(group, bytes) else group._totals()
+            for group in groups[start : start + _AT_ONCE]
+        ]
+        parts = parts if total is None else [total, *parts]
+        for part in parts[1:]:
+            adding.check_alike(parts[0], part)
+        total = adding.add(*parts)
+    assert total is not None
+    return MomentSummary._of(total)
 
 
 def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:

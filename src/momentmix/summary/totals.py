@@ -79,6 +79,15 @@ class Totals:
         """The sums alone."""
         return FramedSums(self.frame, self.digits, self.weight_squares)
 
+    def with_sums(self, sums: FramedSums) -> Totals:
+        """The same with other sums."""
+        return replace(self, **sums._asdict())
+
+    @property
+    def masks(self) -> Masks:
+        """Value feature and seen feature of each column of numbers that may be missing."""
+        return masks_of(self.schema)
+
     @lazy_property
     def weight(self) -> int:
         """Σ w in quanta."""

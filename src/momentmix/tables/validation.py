@@ -10,12 +10,9 @@ from numpy.typing import NDArray
 
 from momentmix.arrays import plain_array
 from momentmix.errors import InputError, InputTypeError
-from momentmix.native import code
-from momentmix.parallel import usable_cores
 from momentmix.tables.names import column_label
 from momentmix.wording import option
 
-_MANY = 1 << 18  # values whose check is worth several threads
 _SCAN = 8192  # rows checked together: a block of usual width stays in the processor's cache
 LARGEST_VALUE = 2.0**1000  # powers of a scaled value stay finite
 LARGEST_TO_FIT = 1e154  # its square is a float64 number, as variances have to be
@@ -66,9 +63,6 @@ def check_sizes(minimum: Any, maximum: Any, feature_names: Sequence[str] | None 
 
 def in_range(block: NDArray[Any], largest: float = LARGEST_VALUE) -> bool:
     """Whether every value is finite and at most `largest` in size; makes no other array."""
-    flags = block.flags
-    if code is not None and block.dtype == np.float64 and flags.c_contiguous and flags.aligned:
-        return bool(code.in_range(block, largest, usable_cores() if block.size > _MANY else 1))
     for start in range(0, len(block), _SCAN):
         rows = block[start : start + _SCAN]
         if not (rows.min() >= -largest and rows.max() <= largest):  # also for NaN

@@ -25,7 +25,6 @@ def folder(tmp_path, monkeypatch):
 COUNTING = {
     "summarize": ["summarize", "a.csv", "b.csv", "copy-of-a.csv", "-o", "out.mms"],
     "fit": ["fit", "a.csv", "b.csv", "copy-of-a.csv", "-r", "1", "-o", "out.json"],
-    "report": ["report", "model.json", "--data", "*.csv", "-o", "out.html"],
 }
 
 
@@ -83,22 +82,6 @@ def test_groups_of_one_cube_are_different_rows(routes):
     assert rest == cube.rollup("g")["q"]
     with pytest.raises(mm.errors.ShardError, match="would count twice"):
         cube[("p", "s")] + cube.total()
-
-
-def test_merge_names_both_files(routes, momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    columns = ["--columns", "x,y"]
-    for name, source in (("s.mms", "a.csv"), ("t.mms", "a.csv")):
-        assert momentmix("summarize", routes / source, *columns, "-o", name).code == 0
-    done = momentmix("summarize", routes / "a.csv", *columns, "--by", "g", "-o", "c.parquet")
-    assert done.code == 0, done
-    assert momentmix("merge", "c.parquet", "-o", "e.parquet").code == 0
-    for first, second, out in (("s.mms", "t.mms", "out.mms"), ("c.parquet", "e.parquet", "out.x")):
-        done = momentmix("merge", first, second, "-o", out)
-        assert done.code == 1, done
-        assert f"{second}: shard" in done.err
-        assert f"(The other one is {first}.)" in done.err
-    assert not list(Path().glob("out*"))
 
 
 @pytest.mark.parametrize(

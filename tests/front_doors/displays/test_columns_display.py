@@ -3,13 +3,11 @@
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import pyplot
 from scipy import stats
 
 import momentmix as mm
 from momentmix.displays import ColumnsDisplay, PairsDisplay
-from momentmix.displays.separation import separation
-from momentmix.errors import InputError
+from momentmix.displays.rows import separation
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +62,7 @@ def test_counts_are_bars_at_integers(display, rows):
 def test_large_counts_share_bars():
     mixture = mm.Mixture.from_blocks([1.0], [mm.PoissonBlock([900.0])])
     rows = mixture.sample(2000, random_state=0)[0]
-    observed = ColumnsDisplay.of_model(mixture, rows).marginals[0]
+    observed = ColumnsDisplay.from_estimator(mixture, rows).marginals[0]
     assert len(observed.shares) <= 61
     assert observed.shares.sum() == pytest.approx(1.0, abs=0.01)
     step = observed.edges[1] - observed.edges[0]
@@ -99,20 +97,6 @@ def test_many_levels_share_the_last_bar():
     assert ax.patches[-1].get_width() == pytest.approx(table[:9].sum() / table.sum())
 
 
-def test_a_summary_shows_mean_and_deviation(truth, rows):
-    summary = mm.summarize(rows, 3, families=truth.schema, missing="model")
-    display = ColumnsDisplay.from_estimator(truth, summary)
-    for j, name in ((0, "age"), (1, "income"), (2, "visits")):
-        assert display.marginals[j].center == pytest.approx(np.nanmean(rows[name]))
-        assert display.marginals[j].spread == pytest.approx(np.nanstd(rows[name]), rel=1e-3)
-    whole = ColumnsDisplay.of_model(truth, rows)
-    for j in (3, 4):
-        np.testing.assert_allclose(display.marginals[j].shares, whole.marginals[j].shares)
-        assert display.marginals[j].missing == pytest.approx(whole.marginals[j].missing)
-    with pytest.raises(InputError, match="Give the data that it was fitted to"):
-        ColumnsDisplay.from_estimator(truth, mm.summarize(np.ones((9, 3)), 2))
-
-
 def test_without_rows_the_components_alone(truth):
     display = ColumnsDisplay.from_estimator(truth, columns=["plan", "age"])
     assert list(display.marginals) == [4, 0]
@@ -122,21 +106,10 @@ def test_without_rows_the_components_alone(truth):
     assert display.axes_[0, 1].get_title(loc="right") == "26 % missing"
 
 
-def test_one_column_on_given_axes(truth, rows):
-    display = ColumnsDisplay.of_model(truth, rows, ["age", 3])
-    assert display.figure_ is None
-    ax = pyplot.subplots()[1]
-    display.draw_column("age", ax)
-    assert ax.get_title(loc="left") == "age"
-    assert len(ax.lines) == 3
-    with pytest.raises(InputError, match=r"the display has no column 'plan'; it shows age, member"):
-        display.draw_column("plan", ax)
-
-
 def test_rounded_numbers_give_no_comb():
     values = np.round(np.random.default_rng(0).normal(5.0, 0.8, 400), 1)
     mixture = mm.Mixture.diagonal([1.0], [[5.0]], [[0.64]])
-    edges = ColumnsDisplay.of_model(mixture, values[:, None]).marginals[0].edges
+    edges = ColumnsDisplay.from_estimator(mixture, values[:, None]).marginals[0].edges
     steps = np.round((edges[1:] - edges[:-1]) / 0.1, 6)
     assert (steps == np.round(steps)).all()
     assert np.abs(np.round(edges / 0.05) % 2).min() == 1  # between two values that occur
@@ -155,16 +128,13 @@ def test_separation_compares_numbers_and_levels():
 def test_axes_keep_to_what_the_column_can_hold():
     law = mm.Mixture.diagonal([0.5, 0.5], [[1.0], [3.0]], [[1.0], [1.0]], ["paid"])
     paid = np.abs(law.sample(500, random_state=0)[0])
-    for rows in (paid, mm.summarize(paid, 1)):
-        ax = ColumnsDisplay.from_estimator(law, rows).ax_
-        assert ax.get_xlim()[0] == 0.0
+    assert ColumnsDisplay.from_estimator(law, paid).ax_.get_xlim()[0] == 0.0
     free = ColumnsDisplay.from_estimator(law).ax_
     assert free.get_xlim()[0] < 0  # nothing says that no value is negative
     same = ColumnsDisplay.from_estimator(law, np.full((50, 1), 2.0)).ax_
     assert same.get_ylim()[1] <= 1.0
     result = mm.fit(paid, 1, random_state=0)
     assert type(result.plot()) is ColumnsDisplay
-    assert result.plot().ax_.get_xlim()[0] == 0.0
 
 
 @pytest.mark.parametrize("form", ["array", "frame", "file"])

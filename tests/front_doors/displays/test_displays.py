@@ -7,7 +7,6 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.displays.rows import thinned
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 
 
@@ -43,7 +42,7 @@ def test_pairs_show_every_component_in_every_pair(model, rows):
 def test_rings_hold_the_shares_of_rows_that_the_legend_says(rows):
     single = mm.Mixture.diagonal([1.0], [[1.0, -2.0]], [[4.0, 0.25]])
     display = displays.PairsDisplay.from_estimator(single)
-    texts = [x.get_text() for x in display.axes_[0, -1].get_legend().get_texts()]
+    texts = [x.get_text() for x in display.figure_.legends[0].get_texts()]
     (rings,) = [x for x in texts if "rings" in x]
     shares = [int(x) / 100 for x in re.findall(r"(\d+) %", rings)]
     drawn = single.sample(40_000, random_state=0)[0]
@@ -173,14 +172,3 @@ def test_without_matplotlib_the_message_says_what_to_install(monkeypatch, model)
     monkeypatch.setitem(__import__("sys").modules, "matplotlib", None)
     with pytest.raises(MissingDependencyError, match=r"pip install momentmix\[plot\]"):
         displays.MeansDisplay.from_estimator(model)
-
-
-@pytest.mark.parametrize("n_rows", [1, 99, 100, 101, 5000])
-def test_thinned_rows_of_a_stream_are_spread_evenly(n_rows):
-    rows = np.arange(float(n_rows))[:, None]
-    found = thinned(iter(np.array_split(rows, min(n_rows, 13))), 100)[:, 0]
-    assert min(n_rows, 50) <= len(found) <= 100
-    assert found[0] == 0
-    assert len(set(np.diff(found))) <= 1
-    with pytest.raises(InputError, match="no rows"):
-        thinned(iter([]), 5)

@@ -6,8 +6,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn import set_config
-from sklearn.base import clone
 
 import momentmix as mm
 
@@ -114,24 +112,3 @@ def test_html_tells_what_the_components_are(result):
     assert "Certificate: " in text
     assert result.certificate.verdict in text
     assert "3,000 rows" in text
-
-
-@pytest.mark.parametrize("kind", [mm.MomentGaussianMixture, mm.MomentMixture])
-def test_estimators_show_their_diagram_and_the_result(kind):
-    rows = np.random.default_rng(0).normal(size=(200, 3))
-    estimator = kind(1, random_state=0)
-    before = estimator._repr_html_()
-    assert "sk-" in before  # the diagram of scikit-learn
-    assert "Certificate" not in before
-    estimator.fit(rows)
-    assert "Certificate" in estimator._repr_html_()
-    bundle = estimator._repr_mimebundle_()
-    assert "Certificate" in bundle["text/html"]
-    assert bundle["text/plain"] == repr(estimator)
-    set_config(display="text")
-    try:
-        assert not hasattr(estimator, "_repr_html_")
-        assert "text/html" not in estimator._repr_mimebundle_()
-    finally:
-        set_config(display="diagram")
-    assert "Certificate" not in clone(estimator)._repr_html_()

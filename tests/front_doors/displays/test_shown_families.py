@@ -9,7 +9,6 @@ from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
-from momentmix.cli.models.fitted_table import fitted_table
 from momentmix.wording import percent
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
@@ -62,21 +61,14 @@ def test_means_and_probabilities(result):
     assert displays.MeansDisplay.from_estimator(result, ax=axes).ax_ is axes
 
 
-def test_levels_alone_have_no_means():
-    mixture = truth().select(["member", "plan"])
-    assert displays.MeansDisplay.from_estimator(mixture).ax_.images
-    axes = pyplot.subplots()[1]
-    assert displays.MeansDisplay.from_estimator(mixture, ax=axes).ax_ is axes
-
-
 def test_pairs_of_all_families(result, rows):
     display = displays.PairsDisplay.from_estimator(result, rows)
     assert display.names == ["age", "income", "visits", "member", "plan"]
     assert np.isnan(display.rows[:, 0]).any()
     plan = rows["plan"] == "silver"
     np.testing.assert_array_equal(display.rows[:, 4] == 2, plan)
-    bars = display.axes_[4, 0].lines  # two bars, each of two parts, at each of three levels
-    assert len(bars) == 2 * 2 * 3
+    bars = display.axes_[4, 0].collections[1:]  # after the points: two, of two parts each
+    assert [len(bar.get_segments()) for bar in bars] == [3] * 4  # at each of three levels
     disks = display.axes_[4, 3].collections
     areas = np.array([x.get_sizes().reshape(2, 3) for x in disks])
     yes = result.mixture.level_probabilities("member")["yes"]
@@ -118,9 +110,6 @@ def test_joined_columns_with_missing_cells_are_shown():
     shown = {row.parameter.label: row.parameter.estimate for row in display.rows}
     assert list(shown) == ["a", "a seen", "b", "b seen", "c", "c seen"]
     np.testing.assert_allclose(shown["b seen"], [1.0, 0.75], atol=1e-6)
-    lines = [" ".join(line.split()) for line in fitted_table(mixture)]
-    assert "b seen probability 0.7500" in lines
-    assert "±" not in "".join(lines)
 
 
 def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
@@ -132,8 +121,6 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
     for part in ("picture-column-4", "plan=gold", "age seen"):
         assert part in page
     assert ">nan<" not in page
-    mm.report(result, path, result.summary)
-    assert "picture-column-4" in path.read_text()
     mm.report(result.mixture.select(["member", "plan"]), path)
     assert "picture-column-1" in path.read_text()
     assert "picture-pair-" not in path.read_text()
@@ -142,10 +129,8 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
 def test_commands_on_a_file_with_families(momentmix, in_file, result):
     table = ("--families", OPTION, "--missing", "model")
     fitted = momentmix("fit", in_file, "-r", "2", *table, "-v", "-o", "m.json")
-    assert "± is half of a 95 % interval, (low … high) a whole one." in fitted.out
-    for words in (r"poisson +visits\n", r"missing cells +age\n", r" \(0\.\d+ … 0\.\d+\)\n"):
+    for words in (r"poisson +visits\n", r"missing cells +age\n"):
         assert re.search(words, fitted.out), words
-    assert "nan" not in fitted.out
     for command in [
         ("predict", "m.json", in_file, "-o", "labels.csv"),
         ("report", "m.json", "--data", in_file, "-o", "r.html"),

@@ -59,11 +59,6 @@ def test_a_frame_of_all_families(fitted):
     assert model.certificate_.verdict == "passed"
 
 
-def test_columns_go_by_name(fitted):
-    model, frame, _ = fitted
-    assert (model.predict(frame[["plan", "age", "member", "visits"]]) == model.predict(frame)).all()
-
-
 def test_draws_and_criteria(fitted):
     model, frame, _ = fitted
     rows, label = model.sample(50)
@@ -86,14 +81,6 @@ def test_parts_and_summaries_give_the_same_model():
     assert at_once.feature_names_in_.tolist() == list(frame)
 
 
-def test_missing_cells_may_be_an_error_or_dropped():
-    frame, _ = customers(2000)
-    with pytest.raises(mm.InputError, match="missing"):
-        mm.MomentMixture(3, families=FAMILIES).fit(frame)
-    dropped = mm.MomentMixture(3, families=FAMILIES, missing="drop", random_state=0).fit(frame)
-    assert dropped.result_.n_rows == len(frame.dropna())
-
-
 def test_a_cell_that_is_missing_for_the_first_time_is_left_out():
     rng = np.random.default_rng(5)
     rows = rng.normal(4.0 * (rng.random((500, 1)) < 0.4), 1.0, (500, 4))
@@ -105,16 +92,6 @@ def test_a_cell_that_is_missing_for_the_first_time_is_left_out():
     model.set_params(missing="error")
     with pytest.raises(mm.InputError, match="row 0, column 1, is missing"):
         model.predict(gaps)
-
-
-def test_wrong_tables_are_refused(fitted):
-    model, frame, _ = fitted
-    with pytest.raises(mm.InputError, match="4 features"):
-        model.predict(frame[["age", "plan"]])
-    with pytest.raises(mm.InputError, match="'platinum'"):
-        model.predict(frame.assign(plan="platinum"))
-    with pytest.raises(mm.InputError, match="counts must be integers"):
-        model.predict(frame.assign(visits=-1))
 
 
 def test_a_frame_as_it_is():

@@ -5,7 +5,6 @@ import inspect
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
@@ -47,20 +46,6 @@ def test_passes_that_run_out(kind, rows):
         kind(3, max_passes=-1).fit(rows)
 
 
-@BOTH
-def test_verbose_prints_the_stages(kind, rows, capsys):
-    kind(2, verbose=1, random_state=0).fit(rows[:300])
-    lines = capsys.readouterr().out.splitlines()
-    assert f"{kind.__name__}: moments" in lines
-    assert f"{kind.__name__}: passes" in lines
-    kind(2, verbose=2, random_state=0).fit(rows[:300])
-    assert ", after 0." in capsys.readouterr().out
-    kind(2, verbose=False, random_state=0).fit(rows[:300])
-    assert not capsys.readouterr().out
-    with pytest.raises((TypeError, ValueError), match="verbose"):
-        kind(2, verbose="much").fit(rows)
-
-
 # -- starts -----------------------------------------------------------------------------------
 
 
@@ -76,15 +61,6 @@ def test_components_come_in_the_order_of_the_means(rows, model):
         parts = clone(found).partial_fit(rows[:1500]).partial_fit(rows[1500:]).fit_summary()
         error = model.standard_errors_.means[order]
         np.testing.assert_array_less(np.abs(parts.means_ - model.means_[order]), 12 * error)
-
-
-def test_em_starts_where_it_is_told(rows):
-    """From two means at one place EM stays there: no search takes over."""
-    same = mm.Mixture.diagonal([0.5, 0.5], np.zeros((2, 6)), np.ones((2, 6)))
-    stuck = MomentGaussianMixture(2, start=same, random_state=0).fit(rows)
-    with pytest.warns(mm.FitWarning):
-        assert not stuck.certificate_.passed
-    np.testing.assert_allclose(stuck.means_, [rows.mean(axis=0)] * 2, atol=1e-9)
 
 
 @pytest.mark.filterwarnings("ignore::momentmix.FitWarning")
@@ -111,44 +87,6 @@ def test_warm_start_goes_on_from_the_last_fit(kind, rows):
     assert warm.set_params(n_components=1).fit(rows).result_.winner == "closed form"
     cold = kind(3, random_state=0).fit(rows[:1500])
     assert cold.fit(rows).result_.winner != "given start"
-
-
-def test_warm_start_of_a_table_with_families_and_gaps():
-    rng = np.random.default_rng(0)
-    label = rng.random(4000) < 0.4
-    frame = pd.DataFrame(
-        {
-            "visits": rng.poisson(np.where(label, 6.0, 1.0)),
-            "member": rng.random(4000) < np.where(label, 0.8, 0.2),
-            "age": rng.normal(np.where(label, 60.0, 30.0), 5.0),
-        }
-    )
-    frame.loc[rng.random(4000) < 0.1, "age"] = np.nan
-    families = {"visits": "poisson", "member": "bernoulli"}
-    warm = MomentMixture(2, families=families, missing="model", warm_start=True, random_state=0)
-    first = warm.fit(frame[:2000]).means_
-    again = warm.fit(frame[2000:])
-    assert again.result_.winner == "given start"
-    np.testing.assert_allclose(again.means_, first, atol=1.0)
-    complete = frame.dropna()  # no column has gaps now
-    assert warm.fit(complete).result_.winner == "given start"
-    assert warm.fit(frame).result_.winner == "given start"
-    with pytest.raises(InputError, match="of the same families and levels"):
-        warm.set_params(families={**families, "visits": "categorical"}).fit(frame)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"start": np.zeros((2, 6))}, r"= \(3, 6\); got \(2, 6\)"),
-        ({"start": np.zeros((3, 5))}, r"= \(3, 6\); got \(3, 5\)"),
-        ({"start": np.full((3, 6), np.nan)}, "start"),
-        ({"start": TRUTH, "n_components": "auto"}, 'got n_components="auto"'),
-    ],
-)
-def test_bad_starts(rows, options, message):
-    with pytest.raises(InputError, match=message):
-        MomentGaussianMixture(**{"n_components": 3, **options}).fit(rows)
 
 
 def test_fit_takes_a_mixture_or_means_as_its_start(rows, model):
@@ -184,34 +122,6 @@ def test_lower_bounds_are_those_of_the_passes(kind, rows):
 
 
 @BOTH
-def test_looking_at_an_estimator_makes_no_fit(kind, rows):
-    model = kind(2, random_state=0)
-    with pytest.raises(NotFittedError, match=r"fit_summary\(\) without a summary"):
-        model.fit_summary()
-    with pytest.raises(NotFittedError):
-        check_is_fitted(model)
-    model.partial_fit(rows[:1000])
-    repr(model)
-    model._repr_html_()
-    inspect.getmembers(model)
-    check_is_fitted(model)
-    twins = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
-    clone(model)
-    for name in ("result_", "mixture_", "weights_", "means_", "n_iter_", "certificate_"):
-        assert not hasattr(model, name)
-        assert getattr(model, name, None) is None
-    with pytest.raises(NotFittedError, match=r"weights_ is not known yet.*fit_summary\(\)"):
-        model.weights_  # noqa: B018
-    labels, result = model.predict(rows), model.result_
-    for twin in twins:
-        np.testing.assert_array_equal(twin.predict(rows), labels)
-    assert model.fit_summary().result_ is not result  # asked for again
-    model.partial_fit(rows[1000:1500])
-    assert not hasattr(model, "weights_")  # those of fewer rows are out of date
-    assert model.fit_summary().summary_.n_rows == 1500
-
-
-@BOTH
 def test_a_fit_that_fails_leaves_the_rows(kind, rows):
     model = kind(20, random_state=0).partial_fit(rows[:10])
     for _ in range(2):
@@ -224,4 +134,23 @@ def test_a_fit_that_fails_leaves_the_rows(kind, rows):
     assert model.set_params(n_components=1).predict(rows[:5]).tolist() == [0] * 5
 
 
-# -- weights of rows --------------------------------------------------------------------------
+@BOTH
+def test_rows_wait_for_the_first_method_that_needs_the_fit(kind, rows):
+    model = kind(2, random_state=0)
+    with pytest.raises(NotFittedError, match=r"fit_summary\(\) without a summary"):
+        model.fit_summary()
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    model.partial_fit(rows[:1000])
+    repr(model)
+    inspect.getmembers(model)
+    check_is_fitted(model)
+    twins = [copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model))]
+    for name in ("result_", "mixture_", "weights_", "n_iter_", "certificate_"):
+        assert not hasattr(model, name)
+    labels = model.predict(rows)
+    for twin in twins:
+        np.testing.assert_array_equal(twin.predict(rows), labels)
+    model.partial_fit(rows[1000:1500])
+    assert not hasattr(model, "weights_")  # those of fewer rows are out of date
+    assert model.fit_summary().summary_.n_rows == 1500

@@ -67,20 +67,6 @@ def test_the_bits_are_those_of_fit_whatever_happens_before_they_are_asked_for(ki
     assert other.record().to_dict() != expected.record().to_dict()
 
 
-@pytest.mark.long
-@pytest.mark.filterwarnings("ignore::momentmix.FitWarning")
-def test_the_bits_of_weighted_rows_and_of_joined_columns_with_gaps(rows):
-    weights = np.random.default_rng(1).uniform(0.5, 2, len(rows))
-    model = mm.MomentGaussianMixture(3, random_state=0).fit(rows, sample_weight=weights)
-    assert_same_result(model.result_, mm.fit(rows, 3, random_state=0, sample_weight=weights))
-    frame = pd.DataFrame(rows[::3], columns=list("abcd"))
-    frame.iloc[::7, 1] = np.nan
-    for missing in ("model", "mar"):
-        options = {"blocks": [["a", "b"]], "missing": missing, "random_state": 0}
-        model = mm.MomentMixture(2, **options).fit(frame)
-        assert_same_result(model.result_, mm.fit(frame, 2, **options))
-
-
 # -- quiet until asked ------------------------------------------------------------------------
 
 
@@ -100,34 +86,6 @@ def test_cross_validation_computes_no_certificates(kind, strict, capsys):
     for _ in range(2):
         assert best.certificate_.verdict
     assert capsys.readouterr().out.splitlines().count(f"{kind.__name__}: certificate") == 1
-
-
-@BOTH
-def test_attributes_are_there_and_computed_together(kind, rows):
-    model = kind(5, random_state=0)
-    assert not any(hasattr(model, name) for name in ASKED)
-    model.fit(rows)
-    assert set(ASKED) <= set(dir(model))
-    assert not set(ASKED) & set(vars(model))
-    with pytest.warns(mm.FitWarning) as seen:
-        assert hasattr(model, "standard_errors_")
-    assert len(seen) == 1
-    assert set(ASKED) <= set(vars(model))
-    assert model.certificate_ is model.result_.certificate
-    result = model.result_
-    model.set_params(n_components=1).fit(rows)
-    assert not set(ASKED) & set(vars(model))
-    with pytest.warns(mm.FitWarning):
-        assert model.result_ is not result
-
-
-def test_a_notebook_asks(rows):
-    model = mm.MomentGaussianMixture(1, random_state=0).fit(rows)
-    repr(model)
-    assert "result_" not in vars(model)
-    with pytest.warns(mm.FitWarning):
-        html = model._repr_html_()
-    assert "not passed" in html
 
 
 def test_passes_that_run_out_warn_at_the_fit(rows):

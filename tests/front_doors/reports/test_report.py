@@ -6,7 +6,6 @@ import hashlib
 import html
 import json
 import re
-from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -246,25 +245,22 @@ def test_a_bare_mixture_and_an_estimator(truth, rows, report):
         page = report(kind(2, random_state=7).fit(frame))
         assert "of the rows, in the color" not in page.rawdata_
         assert re.search(r"Seed</th><td[^>]*>7<", page.rawdata_)
-        with pytest.raises(InputTypeError, match=f"{kind.__name__} is not fitted yet"):
+        with pytest.raises(InputTypeError, match="needs the path of a model"):
             report(kind(2))
 
 
 def test_what_cannot_be_reported_is_refused(truth, rows, report, monkeypatch):
-    other = mm.MomentSummary(4, 3, list("abcd")).update(rows)
     for arguments, keywords, error, message in [
         ((rows,), {}, InputTypeError, r"needs the path of a model.*got ndarray"),
         ((truth, rows[:, :3]), {}, InputError, "the 4 columns of the model; got 3"),
-        ((truth, other), {}, InputError, r"features of the mixture.*'a', 'b', 'c', 'd' are not"),
-        ((truth, mm.MomentSummary(4, 3)), {}, InputError, "the summary holds no rows"),
+        ((truth, mm.MomentSummary(4, 3)), {}, InputTypeError, "a report draws rows"),
         ((truth,), {"names": ["calm"]}, InputError, "must be 2, one for each; got 1"),
-        ((truth,), {"date": "31.1."}, InputError, r"as '2025-01-31'; got '31\.1\.'"),
-        ((truth,), {"date": 2024}, InputTypeError, "must be a date or a str; got int"),
+        ((truth,), {"date": "31.1."}, InputError, r"as '2025-01-31', .*got '31\.1\.'"),
     ]:
         with pytest.raises(error, match=message):
             report(*arguments, **keywords)
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
-    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH must be seconds since 1970"):
+    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH seconds since 1970"):
         report(truth)
 
 
@@ -273,12 +269,6 @@ def test_one_feature_and_no_density(report):
     assert "picture-column-0" in report(one, rng.standard_normal((50, 1))).rawdata_
     flat = mm.Mixture.diagonal([1.0], [[0.0, 1.0]], [[1.0, 0.0]])
     assert "picture-column-1" in report(flat, rng.standard_normal((50, 2))).rawdata_
-
-
-def test_names_of_components_are_shown_with_their_numbers(truth, report):
-    page = report(truth, names=["calm", "<b>wild</b>"])
-    assert [e["text"] for e in page.all("h3")] == ["0 calm", "1 <b>wild</b>"]
-    assert "“calm”, has 70&nbsp;%" in page.rawdata_
 
 
 def test_the_date_of_a_report(truth, report, monkeypatch):
@@ -294,22 +284,6 @@ def test_the_date_of_a_report(truth, report, monkeypatch):
 
 
 # -- the record in the file -------------------------------------------------------------------
-
-
-def test_the_record_comes_back_as_it_was(model, result):
-    mixture, record = load_fit(model)
-    assert mixture.means.tolist() == result.mixture.means.tolist()
-    assert record.to_dict() == result.record("by hand", 0).to_dict()
-    assert str(record.certificate) == str(result.certificate)
-    again = mm.Mixture.load(model)
-    assert again.feature_names == tuple(NAMES)
-
-
-def test_a_fit_without_uncertainty_has_no_intervals(rows, report, tmp_path):
-    replace(mm.fit(rows, 1, random_state=0), uncertainty=None).save(tmp_path / "m.json")
-    record = load_fit(tmp_path / "m.json")[1]
-    assert record.intervals is None
-    assert "No intervals are known" in report(tmp_path / "m.json").rawdata_
 
 
 ODD = {"name": "x", "severity": "y", "text": "z"}
@@ -371,29 +345,21 @@ def test_report_command(momentmix, rows, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     pd.DataFrame(rows[:, :2], columns=["a", "b"]).to_csv("rows.csv", index=False)
     assert momentmix("fit", "rows.csv", "-r", "2", "-o", "m.json").code == 0
-    assert momentmix("summarize", "rows.csv", "-o", "rows.mms").code == 0
     done = momentmix("report", "m.json", "--data", "rows.csv", "-o", "r.html")
-    assert (done.code, done.out) == (0, "report written to r.html (certificate: passed)\n")
+    assert (done.code, done.out) == (0, "report on m.json written to r.html\n")
     page = parsed(tmp_path / "r.html")
     title = "2 groups in 3,000 rows of rows.csv – momentmix report"
     assert page.all("title")[0]["text"] == title
     text = page.rawdata_
     assert "momentmix fit rows.csv -r 2 -o m.json" in text
     assert "momentmix report m.json --data rows.csv" in text
-    done = momentmix("report", "m.json", "--data", "rows.mms", "-o", "s.html", "--json")
-    expected = {"output": "s.html", "model": "m.json", "data": ["rows.mms"], "verdict": "passed"}
-    assert json.loads(done.out) == expected
-    assert len(parsed(tmp_path / "s.html").all("img")) == 2 + 1
     done = momentmix("report", "m.json", "-o", "n.html", "--names", "calm, wild")
     assert done.code == 0
     assert [e["text"] for e in parsed(tmp_path / "n.html").all("h3")] == ["0 calm", "1 wild"]
     for options, code, message in [
-        (["m.json", "-o", "n.html", "--names", "calm", "--force"], 1, "one for each; got 1"),
-        (["m.json", "-o", "r.html"], 1, "exists; pass --force"),
-        (["m.json", "-o", "-"], 2, "give a file to --output"),
+        (["m.json", "-o", "n.html", "--names", "calm"], 1, "one for each; got 1"),
+        (["m.json", "-o", "-"], 2, "must end in .html"),
         (["none.json", "-o", "x.html"], 1, "none.json"),
-        (["m.json", "--data", "rows.csv", "--columns", "a", "-o", "x.html"], 1,
-         "'b' is missing"),
     ]:  # fmt: skip
         done = momentmix("report", *options)
         assert (done.code, message in done.err) == (code, True), done

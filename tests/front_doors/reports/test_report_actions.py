@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 import momentmix as mm
-from momentmix.displays.separation import by_separation, pairs_by_separation
+from momentmix.displays.rows import by_separation, pairs_by_separation
 from momentmix.findings.finding import FATAL, NOTE, WARNING, found
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.over_identification import OverIdentification
@@ -46,7 +46,7 @@ def test_actions_of_the_other_tests():
     assert "Collect more rows." in texts
     untested = certificate(support=Support(2, None, "cannot tell"))
     untested = replace(untested, test=replace(untested.test, degrees_of_freedom=0))
-    assert {a.severity for a in actions(untested, PLAIN)} == {WARNING}
+    assert {a.kind for a in actions(untested, PLAIN)} == {"warn"}
     assert actions(certificate(), PLAIN) == []
 
 

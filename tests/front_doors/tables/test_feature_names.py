@@ -178,6 +178,16 @@ def test_estimators_keep_the_rule_of_scikit_learn(frame):
 # -- pictures and pages -----------------------------------------------------------------------
 
 
+def test_pictures_match_frames_by_name(frame, rows, fitted):
+    from momentmix import displays
+
+    kept = displays.PairsDisplay.from_estimator(fitted, rows, features=["age", "0"])
+    turned = displays.PairsDisplay.from_estimator(fitted, frame[list(BACK)], features=["age", "0"])
+    assert kept.names == ["age", "0"]
+    np.testing.assert_array_equal(kept.rows, turned.rows)
+    assert displays.MeansDisplay.from_estimator(fitted).names[:3] == ["dose", "age", "rate\\n"]
+
+
 # -- Dask -------------------------------------------------------------------------------------
 
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
-from momentmix import displays
 
 FAMILIES = {"income": "log", "spent": "log1p"}
 
@@ -159,5 +158,3 @@ def test_other_transforms_are_refused(rows):
         mm.fit(plain, 2, families=FAMILIES)
     with pytest.raises(mm.InputError, match="the summary holds the families of its columns"):
         mm.fit(log, 2, families={"income": "log1p"})
-    with pytest.raises(mm.InputError, match="other transforms or other missing cells"):
-        displays.ColumnsDisplay.from_estimator(mm.fit(log, 2, random_state=0), plain)

@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-import momentmix as mm
 from momentmix import (
-    BernoulliBlock,
-    GaussianBlock,
     Mixture,
     MomentGaussianMixture,
-    PoissonBlock,
     fit,
     paper,
     summarize,
@@ -19,7 +15,7 @@ from momentmix.fitting.data import moments_of, rows_of
 from momentmix.fitting.em.em import em_pass
 from momentmix.mixture import density
 from momentmix.mixture.parameters import Parameters
-from momentmix.tables.rows import ArrayRows, DeviceRows, WeightedRows
+from momentmix.tables.rows import ArrayRows, WeightedRows
 
 torch = pytest.importorskip("torch")
 
@@ -90,19 +86,6 @@ def test_fits_agree(rows, fit):
         np.testing.assert_allclose(getattr(there, name), getattr(here, name), rtol=1e-8, atol=1e-8)
 
 
-def test_sampled_rows_are_the_same(mixture):
-    rows = mixture.sample(50_000, random_state=2)[0]
-    here = fit(rows, 3, random_state=0).mixture
-    there = fit(torch.from_numpy(rows), 3, random_state=0).mixture
-    np.testing.assert_allclose(there.means, here.means, rtol=1e-8, atol=1e-8)
-
-
-def test_blocks_come_to_the_host(rows):
-    there = DeviceRows(torch.from_numpy(rows))
-    there.block_size = 4_000
-    np.testing.assert_array_equal(np.concatenate(list(there.blocks())), rows)
-
-
 def test_estimator(rows):
     there = torch.from_numpy(rows)
     model = MomentGaussianMixture(3, random_state=0).fit(there)
@@ -160,19 +143,3 @@ def test_fits_with_blocks_agree(joined):
     here, there = (fit(x, 3, blocks=blocks, random_state=0) for x in (rows, torch.from_numpy(rows)))
     found, expected = there.mixture.covariances, here.mixture.covariances
     np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
-
-
-def test_answers_are_those_of_numpy():
-    blocks = [
-        PoissonBlock([1.0, 5.0]),
-        BernoulliBlock([0.25, 0.5]),
-        GaussianBlock([0.0, 3.0], [1.0, 2.0], seen=[0.5, 0.75]),
-    ]
-    mixture = mm.Mixture.from_blocks([0.4, 0.6], blocks)
-    rows = mixture.sample(50, random_state=0)[0]
-    rows[::7, 0] = np.nan
-    own = torch.from_numpy(rows)
-    for method in ("log_prob", "predict_proba", "predict"):
-        found = getattr(mixture, method)(own)
-        assert isinstance(found, torch.Tensor)
-        np.testing.assert_array_equal(np.asarray(found), getattr(mixture, method)(rows))

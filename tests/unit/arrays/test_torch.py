@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from momentmix import Mixture, MomentSummary, summarize
-from momentmix.summary import device
-from momentmix.summary.kernels.array_sums import ArrayExecutor
-from momentmix.summary.kernels.triton_sums import Settings, TritonExecutor
+from momentmix.summary import gpu
+from momentmix.summary.gpu import moment_sums
+from momentmix.summary.kernel import block_sums
 from momentmix.summary.layout import Layout
 
 torch = pytest.importorskip("torch")
@@ -20,27 +20,26 @@ interpreted = pytest.mark.skipif(
 @interpreted
 @pytest.mark.parametrize(
     ("d", "m", "q"),
-    [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4), (65, 2, 1), (66, 4, 1)],
+    [(2, 2, 1), (5, 4, 2), (16, 4, 2), (7, 6, 2), (6, 5, 4), (61, 2, 1)],
 )
 @pytest.mark.parametrize("weighted", [False, True])
 def test_kernel_agrees_with_numpy(d, m, q, weighted):
     layout = Layout(d, m, q)
-    assert TritonExecutor.suits(layout)
     rng = np.random.default_rng(d)
     units = (np.full(d, 0.5), rng.integers(-2, 3, d).astype(float))
     rows = rng.standard_normal((2, 45, d + 1))[:, :, 1:]  # not whole steps of 16, nor contiguous
     weights = rng.random((2, 45)) if weighted else None
-    expected = ArrayExecutor(layout).sums(rows, weights, units)
+    expected = block_sums(layout, rows, weights, units)
     there = None if weights is None else torch.from_numpy(weights)
-    found = TritonExecutor(layout, Settings(64, 16, 4)).sums(torch.from_numpy(rows), there, units)
+    found = moment_sums(layout, torch.from_numpy(rows), there, units)
     assert np.abs(np.asarray(found) - expected).max() <= 1e-14 * np.abs(expected).max()
 
 
 @interpreted
 @pytest.mark.parametrize("weighted", [False, True])
 def test_batches_on_a_device_and_rows_of_numpy_go_on_in_one_shard(weighted, monkeypatch):
-    monkeypatch.setattr(device, "is_cuda_tensor", torch.is_tensor)
-    monkeypatch.setattr(device, "free_bytes", lambda rows: 16 * 3 * 5_000)
+    monkeypatch.setattr(gpu, "is_cuda_tensor", torch.is_tensor)
+    monkeypatch.setattr(gpu, "free_bytes", lambda rows: 16 * 3 * 5_000)
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((24_000, 3)) + np.arange(3)
     rows[20_000, 1] = 1e9  # of a batch that is halved until the block is left

@@ -1,7 +1,6 @@
 """Arrays that are not aligned, such as views of packed records, give what their copies give."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import momentmix as mm
@@ -41,21 +40,6 @@ def test_fit_and_predict(kind):
         for some in (slice(None), slice(0, 1), slice(None, None, -2)):
             first, second = (getattr(mixture, name)(x[some]) for x in (rows, packed))
             assert (first == second).all()
-
-
-@KINDS
-def test_columns_of_a_table(kind):
-    rows, packed, *_ = case(kind)
-    counts = np.random.default_rng(1).poisson(3.0, N).astype(float)
-    counts[::9] = np.nan
-    options = {"families": {"k": "poisson"}, "missing": "model", "random_state": 0}
-    expected = mm.fit({"a": rows[:, 0], "b": rows[:, 1], "k": counts}, 2, **options)
-    table = {"a": packed[:, 0], "b": packed[:, 1], "k": records(counts, kind)}
-    frame = pd.DataFrame({key: pd.Series(x, copy=False) for key, x in table.items()}, copy=False)
-    for other in (table, frame):
-        found = mm.fit(other, 2, **options)
-        assert (found.mixture.weights == expected.mixture.weights).all()
-        assert (found.mixture.predict(frame) == expected.mixture.predict(frame.copy())).all()
 
 
 @KINDS

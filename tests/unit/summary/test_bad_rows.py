@@ -61,23 +61,6 @@ def test_bad_rows_are_refused_and_change_nothing(rows, error, message, filled):
     assert summary.update(table(n=2000)).to_bytes() == twin.update(table(n=2000)).to_bytes()
 
 
-@pytest.mark.parametrize("dtype", [float, np.float32, np.int64])
-def test_masked_arrays_that_hide_nothing_are_plain_arrays(dtype):
-    rows, weights = table().astype(dtype), np.arange(1, 7)
-    plain = MomentSummary(3, 2, shard_id="a").update(rows, weights)
-    for mask in (np.ma.nomask, np.zeros((6, 3), bool)):
-        summary = MomentSummary(3, 2, shard_id="a").update(
-            np.ma.MaskedArray(rows, mask=mask), np.ma.MaskedArray(weights)
-        )
-        assert summary.to_bytes() == plain.to_bytes()
-
-
-def test_masked_integers_are_missing():
-    rows = np.ma.MaskedArray(np.full((4, 3), 2**60), mask=True)
-    with pytest.raises(InputError, match="row 0, column 0 is NaN"):
-        MomentSummary(3, 2).update(rows)
-
-
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
@@ -154,11 +137,3 @@ def test_integers_beyond_two_to_the_53_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         summarize(rows >> 10, 2)
-
-
-def test_integer_products_do_not_wrap():
-    rows = np.full((10, 3), 2_000_000_000, dtype=np.int32)
-    rows[::2] = -2_000_000_000
-    assert MomentSummary(3, 3).update(rows).tensor(2, 0, 1).values == pytest.approx(4e18)
-    small = np.full((10, 3), 200, dtype=np.uint8)
-    assert MomentSummary(3, 3).update(small).tensor(3, 0, 1).values == pytest.approx(8e6)

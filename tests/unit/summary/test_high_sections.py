@@ -2,12 +2,10 @@
 
 import numpy as np
 import pytest
-from campaigns.written_out import monomials
 
 import momentmix as mm
 from momentmix import MomentSummary
 from momentmix.errors import InputError
-from momentmix.fitting.data import moments_of
 from momentmix.summary.layout import COMPLETE, POWERS, Layout
 
 LEVELS = {
@@ -28,62 +26,6 @@ def test_which_sections_are_kept(shape, level):
     assert layout.high == level
     extra = layout.n_entries - layout.without_high.n_entries
     assert extra == 4 * d + (d * (d - 1) * 3 // 2 if level == COMPLETE else 0)
-
-
-@pytest.mark.parametrize("d", [2, 3, 5])
-def test_degree_four_is_complete(d):
-    """Every product of at most four features, with repetition, is kept once."""
-    layout = Layout(d, min(d, 4), min(2, d - 1))
-    kept = [tuple(sorted(s)) for section in layout.sections for s in monomials(section, d)]
-    degrees = [len(s) for s in kept if len(s) <= 4]
-    assert len(kept) == len(set(kept)) == layout.n_entries
-    assert degrees.count(3) == d * (d + 1) * (d + 2) // 6
-    assert degrees.count(4) == d * (d + 1) * (d + 2) * (d + 3) // 24
-
-
-def by_hand(rows, weights):
-    """Standardized powers, cubed and two_squares with weights."""
-    share = weights / weights.sum()
-    mean = share @ rows
-    z = (rows - mean) / np.sqrt(share @ (rows - mean) ** 2)
-    d = rows.shape[1]
-    powers = [share @ z**p for p in range(3, 7)]
-    cubed = [[share @ (z[:, j] ** 3 * z[:, k]) for k in range(d) if k != j] for j in range(d)]
-    pairs = [(j, k) for k in range(d) for j in range(k)]
-    return powers, np.array(cubed), [share @ (z[:, j] ** 2 * z[:, k] ** 2) for j, k in pairs]
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize(("d", "order"), [(1, 1), (2, 2), (3, 3), (5, 4)])
-def test_a_fit_sees_them(d, order, weighted):
-    rng = np.random.default_rng(d)
-    rows = rng.gamma(2.0, size=(2_500, d)) * 10.0 ** rng.integers(-3, 4, d) + rng.standard_normal(d)
-    weights = rng.random(2_500) if weighted else None
-    found = moments_of(mm.summarize(rows, order, weights))
-    powers, cubed, squares = by_hand(rows, np.ones(2_500) if weights is None else weights)
-    np.testing.assert_allclose(found.powers, powers, rtol=1e-10)
-    np.testing.assert_allclose(found.cubed, cubed.reshape(d, d - 1), rtol=1e-9, atol=1e-9)
-    np.testing.assert_allclose(found.two_squares, squares, rtol=1e-10)
-
-
-def test_sections_that_are_not_kept_are_none():
-    moments = moments_of(mm.summarize(np.random.default_rng(0).standard_normal((50, 5)), 3))
-    assert moments.powers.shape == (4, 5)
-    assert moments.cubed is moments.two_squares is None
-
-
-def test_a_constant_column_that_varies_later():
-    rng = np.random.default_rng(1)
-    rows = rng.standard_normal((3_000, 3))
-    rows[:1_500, 1] = 7.25
-    rows[:, 2] = 0.1
-    summary = mm.summarize(rows, 3)
-    moments = summary.moments(shift=0.0, scale=1.0)
-    np.testing.assert_allclose(
-        moments.powers, [(rows**p).mean(axis=0) for p in range(3, 7)], rtol=1e-12, atol=1e-12
-    )
-    cubes = [(rows[:, [j]] ** 3 * np.delete(rows, j, axis=1)).mean(axis=0) for j in range(3)]
-    np.testing.assert_allclose(moments.cubed, cubes, rtol=1e-12, atol=1e-12)
 
 
 def test_selected_features_and_lower_orders_keep_them():

@@ -103,16 +103,6 @@ def test_forgetting_closes_the_shard():
 # -- two versions of one shard --------------------------------------------------------------------
 
 
-def test_an_early_version_is_not_added_to_a_late_one():
-    summary = started()
-    early = [summary.copy(), pickle.loads(pickle.dumps(summary)), summary + started("b")]
-    summary.update(ROWS[1500:])
-    for version in early:
-        for action in (lambda v=version: v + summary, lambda v=version: summary + v):
-            with pytest.raises(ShardError, match="in both summaries: the rows would count twice"):
-                action()
-
-
 @pytest.mark.parametrize("others", [[], ["b"], ["b", "c"]])
 @pytest.mark.parametrize("loaded", [False, True])
 def test_an_early_version_is_not_subtracted_from_a_late_one(others, loaded):
@@ -128,22 +118,6 @@ def test_an_early_version_is_not_subtracted_from_a_late_one(others, loaded):
     sums = sum([started(other) for other in others], start=early)
     with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
         sums - summary
-
-
-@pytest.mark.parametrize(
-    "changed",
-    [
-        lambda s: s.truncate(2),
-        lambda s: s.select([3, 0, 2]),
-    ],
-)
-def test_versions_survive_a_change_of_what_is_kept(changed):
-    summary = started()
-    early = changed(summary.copy())
-    late = changed(summary.update(ROWS[1500:]) + started("b"))
-    with pytest.raises(ShardError, match=r"3,000 rows in the one to subtract from, 1,500"):
-        late - early
-    assert late - changed(started(n=3000)) == changed(started("b"))
 
 
 def test_the_same_shard_made_in_another_way_is_subtracted():
@@ -162,7 +136,3 @@ def test_forgetting_leaves_the_version_alone():
     later = started().update(ROWS[1500:])
     with pytest.raises(ShardError, match=r"1,500 rows in the one to subtract from, 3,000"):
         both - later
-
-
-def test_a_pickled_summary_keeps_its_number_of_threads():
-    assert pickle.loads(pickle.dumps(MomentSummary(4, 3, n_threads=2)))._n_threads == 2

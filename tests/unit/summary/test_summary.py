@@ -92,22 +92,6 @@ def test_truncate_and_select():
 # -- forgetting -------------------------------------------------------------------------------
 
 
-def test_forget_takes_rows_away():
-    rows = normal(5000) + 100
-    summary = made(rows)
-    summary.forget(rows[100:400])
-    rest = made(np.delete(rows, slice(100, 400), axis=0))
-    assert summary.n_rows == 4700
-    assert summary.n_forgotten == 300
-    assert not summary.exact_bounds
-    assert "300 forgotten" in repr(summary)
-    for a, b in zip(summary.moments().distinct, rest.moments().distinct, strict=True):
-        assert a == pytest.approx(b, abs=1e-12)
-    again = MomentSummary.from_bytes(summary.to_bytes())
-    assert again == summary
-    assert again.n_forgotten == 300
-
-
 def test_forget_refuses_the_implausible():
     rows = normal(50)
     summary, untouched = made(rows), made(rows)
@@ -267,21 +251,6 @@ def test_repr():
     assert repr(summarize(table)) == (
         "MomentSummary(3 rows, 2 columns as 3 features, order 3, 1 shard)"
     )
-
-
-def test_streaming_takes_constant_memory():
-    rng, peaks = np.random.default_rng(0), []
-    block = rng.standard_normal((8192, 15))
-    for n_blocks in (4, 24):
-        summary = MomentSummary(15, 4, n_threads=2)
-        tracemalloc.start()
-        for _ in range(n_blocks):
-            summary.update(block)
-        _ = summary.mean
-        peaks.append(tracemalloc.get_traced_memory()[1])
-        tracemalloc.stop()
-    assert peaks[1] < 1.1 * peaks[0] + 2**20
-    assert peaks[1] < 48 * 2**20
 
 
 def test_float32_input_is_cast_block_by_block():

@@ -21,7 +21,7 @@ from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
     TILE_ENTRIES,
     Density,
-    compiled_pairs,
+    compiled_products,
     joint_densities,
     log_sums,
     mean_log_densities,
@@ -174,9 +174,8 @@ def _compiled_steps(
     values = np.full((2, len(weights)), -np.inf)
     floor = np.ascontiguousarray(np.broadcast_to(prior.floor, means.shape[-1:]), dtype=np.float64)
     done = code.em_steps(
-        features, n_steps, weights.shape[-1], n_threads, (prior.scale, prior.added_squares, floor),
-        compiled_pairs(blocks), layout,
-        weights, means, spread, values,
+        features, n_steps, weights.shape[-1], n_threads, prior.scale, prior.added_squares, floor,
+        compiled_products(blocks, blocks.n_features), *layout, weights, means, spread, values,
     )  # fmt: skip
     if not done:
         raise np.linalg.LinAlgError("a covariance matrix is not positive definite")

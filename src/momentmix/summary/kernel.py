@@ -1,4 +1,4 @@
-"""How all moments become products of two lists of monomials, strip by strip.
+"""Sums of all moments of blocks of NumPy rows, exactly added up in digits.
 
 | symbol | name here | shape |
 |---|---|---|
@@ -10,22 +10,109 @@ Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in fr
 are ordered by size, repetitions and highest index, left ones by size, repetitions and lowest index.
 So the right monomials whose products with neighboring left ones are moments stand in a few runs. A
 *strip* is the product of at most `height` left monomials, of equal size and repetitions, with such
-a run.
+a run. Right monomials are closed under divisors: each monomial, a left one too, is the product of
+a right one and a feature.
 
-Right monomials are closed under divisors: each monomial, a left one too, is the product of a right
-one and a feature. Compiled code (``native/sums.h``) and NumPy follow the same plan. Triton, which
-prefers square tiles, has ``tile_plan``.
+NumPy is the specification of the compiled code (``native/sums.h``), and its fall-back, which takes
+five to eight times as long. The order of all additions within a block is fixed, so that its sums do
+not depend on threads; compiled code gives the same bits on every processor.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from momentmix._typing import Int
+from momentmix._typing import Float, Int
+from momentmix.arrays import readable
+from momentmix.native import code
+from momentmix.parallel import few_threads
+from momentmix.summary.digits import rounder
 from momentmix.summary.layout import Layout, factors_of
+
+Units = tuple[Float, Float]
+"""Inverse scale (powers of two) and shift (integers), each of shape (n_features,)."""
+
+_HEIGHT = 64  # of a strip for NumPy: fewer waste less, but the products become small
+_NUMBERS = 1 << 17  # of a table: 1 MB
+
+
+def block_digits(
+    layout: Layout,
+    rows: Float,
+    weights: Float | None,
+    units: Units,
+    n_digits: int,
+    n_threads: int = 1,
+    *,
+    each: bool = False,
+) -> Float:
+    """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of blocks of rows.
+
+    Rows (n_blocks, n, n_features) and weights (n_blocks, n), or None, are float64. The result are
+    digits at the places of `rounder`, (n_parts, n_digits, n_entries), whose sum over the parts is
+    that of the blocks; with `each` the parts are the blocks.
+    """
+    n_parts = len(rows) if each else min(n_threads, len(rows)) if code is not None else 1
+    digits = np.zeros((n_parts, n_digits, layout.n_entries))
+    if code is None:
+        for number, sums in enumerate(block_sums(layout, rows, weights, units)):
+            add_digits(sums, digits[number if each else 0])
+        return digits
+    _, _, *tables = plan(layout, code.STRIP)
+    rows = readable(np.ascontiguousarray(rows))
+    weights = None if weights is None else readable(np.ascontiguousarray(weights))
+    rounders = np.array([rounder(k) for k in range(n_digits)])
+    code.add_blocks(
+        *tables, rows, weights, np.array(units), rows.shape[1], rounders, digits, n_threads
+    )
+    return digits
+
+
+def add_digits(values: Float, digits: Float) -> None:
+    """Split values (n,), overwritten, into digits and add these to `digits` (n_digits, n)."""
+    for k in range(len(digits) - 1, -1, -1):
+        digit = (values + rounder(k)) - rounder(k)
+        values -= digit  # exact: the digit holds the leading bits of the rest
+        digits[k] += digit
+
+
+def block_sums(layout: Layout, rows: Float, weights: Float | None, units: Units) -> Float:
+    """The sums of each block by NumPy, (n_blocks, n_entries); infinite or NaN of rows far away."""
+    strips, (n_blocks, n, _) = plan(layout, _HEIGHT), rows.shape
+    result = np.zeros((n_blocks, layout.n_entries))
+    step = max(256, _NUMBERS // len(strips.rights))
+    # The products are small: one BLAS thread. Powers of rows far away may overflow.
+    with few_threads(True), np.errstate(over="ignore", invalid="ignore"):
+        for i in range(n_blocks):
+            for start in range(0, n, step):
+                part = slice(start, start + step)
+                points = (rows[i, part] * units[0] - units[1]).T
+                result[i] += _moments(strips, points, None if weights is None else weights[i, part])
+    return result
+
+
+def _moments(strips: Plan, points: Float, weights: Float | None) -> Float:
+    table = np.empty((len(strips.rights), points.shape[1]))
+    table[0], table[1 : len(points) + 1] = 1.0, points
+    sizes = np.count_nonzero(strips.rights, axis=1)
+    starts = np.searchsorted(sizes, np.arange(2, sizes[-1] + 2)).tolist()
+    for first, last in pairwise(starts):  # monomials of one size, of those that are smaller
+        one, other = strips.right_factors[first:last].T
+        np.multiply(table[one], table[other], out=table[first:last])
+    cells = []
+    for top, bottom, first, last, _ in strips.strips.tolist():
+        one, other = strips.left_factors[top:bottom].T
+        left = table[one] * table[other]
+        left = left if weights is None else left * weights
+        cells.append((table[first:last] @ left.T).ravel())
+    return np.concatenate(cells)[strips.positions]
+
+
+# -- the plan -------------------------------------------------------------------------------------
 
 
 class Plan(NamedTuple):

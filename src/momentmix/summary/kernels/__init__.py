@@ -1,1 +1,0 @@
-"""Sums of all moments of a block of rows: compiled, by NumPy or torch, by Triton."""
