@@ -163,9 +163,12 @@ def optional(decode: Decoder) -> Decoder:
     return lambda value, place: None if value is None else decode(value, place)
 
 
-class list_of:  # noqa: N801, a decoder like the others
+def list_of(decode: Decoder) -> Decoder:
     """A list of values of one kind."""
+    return _List(decode)
 
+
+class _List:
     def __init__(self, decode: Decoder) -> None:
         self.decode = decode
 

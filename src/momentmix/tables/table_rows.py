@@ -18,7 +18,7 @@ from momentmix.tables.columns import Kind, kind_of, missing_cells, numbers_of, w
 from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.source import Source, common_kind, feature_names
+from momentmix.tables.source import Batch, Source, common_kind, feature_names
 from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]
@@ -165,7 +165,7 @@ class TableRows(Rows):
         places: Sequence[int] | None = None,
         others: Sequence[int] = (),
         as_written: bool = False,
-    ) -> Iterator[tuple[int, list[Any]]]:
+    ) -> Iterator[Batch]:
         """First row and columns of each batch of a source, by their places; by default all.
 
         `others` are further columns by their numbers, in CSV as text: with `as_written` also what
@@ -234,7 +234,7 @@ class TableRows(Rows):
                 yield block._replace(others=part[n_columns:])
 
     def _block(
-        self, table: int, schema: Schema, first: int, batch: list[Any], unseen: Unseen | None
+        self, table: int, schema: Schema, first: int, batch: Any, unseen: Unseen | None
     ) -> RowBlock:
         """Consecutive rows of a batch, the first of which has this number, as features."""
         source, size = self.sources[table], len(batch[0])
@@ -258,7 +258,7 @@ class TableRows(Rows):
                 raise missing_cell(missing, where)
             features[missing] = np.nan
             return RowBlock(first, size, features)
-        lost = missing.any(axis=1)
+        lost = np.asarray(missing.any(axis=1))
         for seen in filter(None, map(schema.seen_of, range(schema.n_columns if drops else 0))):
             lost |= features[:, seen] == 0
         if not drops or not lost.any():
