@@ -23,7 +23,6 @@ from scipy.special import gammaincc, gammaln, ndtri_exp
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.moments.conditions import Conditions
-from momentmix.fitting.moments.monomials import Slopes
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.parameters import Parameters
@@ -125,7 +124,7 @@ class _Directions:
         self.pairs = index_sets(conditions.n_features, 2)
         monomials = conditions.by_block(blocks)
         moments, slopes = monomials.moments_and_slopes(parameters), monomials.slopes
-        slopes = Slopes(*(table[slopes.columns < conditions.n_features] for table in slopes))
+        slopes = slopes.kept(slopes.columns < conditions.n_features)  # by means
         values = moments[slopes.monomials] * slopes.factors[:, None]
         values *= np.sqrt(parameters.variances).T[slopes.columns]
         order = np.argsort(slopes.rows, kind="stable")

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution
@@ -45,6 +46,11 @@ class Slopes(NamedTuple):
     slots: Int
     factors: Float
     monomials: Int
+
+    def kept(self, mask: NDArray[np.bool_]) -> Slopes:
+        """Some of the derivatives."""
+        rows, columns, slots = (x[mask] for x in (self.rows, self.columns, self.slots))
+        return Slopes(rows, columns, slots, self.factors[mask], self.monomials[mask])
 
 
 class _Parts(NamedTuple):

@@ -195,7 +195,7 @@ def polish(
 def _damped_step(normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_]) -> Float:
     """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
     places = np.flatnonzero(free)
-    step = np.zeros_like(gradient)
+    change = np.zeros_like(gradient)
     matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
     # A parameter that no condition names is damped too.
     least = 1e-12 * np.diagonal(matrix).max(initial=1e-288)
@@ -212,8 +212,8 @@ def _damped_step(normal: Float, gradient: Float, damping: float, free: NDArray[n
         lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
         matrix = lower + lower.T + np.diag(diagonal)
         solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
-    step[places] = solved / scale
-    return step
+    change[places] = solved / scale
+    return change
 
 
 # -- the efficient criterion ----------------------------------------------------------------------

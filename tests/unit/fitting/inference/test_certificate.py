@@ -261,18 +261,6 @@ def result_with(c, tried=()):
     )  # fmt: skip
 
 
-def test_what_was_tried_is_a_short_table():
-    result = result_with(certificate(), TRIED)
-    assert result.tried is TRIED
-    lines = result.details().splitlines()
-    first = next(i for i, line in enumerate(lines) if "components tried" in line)
-    assert lines[first].split() == ["components", "tried", "r", "p-value", "log-lik./row", "BIC"]
-    assert lines[first + 1].split() == ["1", "0", "-3", "6010.5"]
-    assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.2", "chosen"]
-    assert lines[first + 3].split() == ["3", "-", "-2.49", "5042.0"]
-    assert "components tried" not in result_with(certificate()).details()
-
-
 def saved(tmp_path, c, tried=()):
     path = tmp_path / "model.json"
     save_fit(path, MIXTURE, result_with(c, tried).record())

@@ -52,7 +52,7 @@ LAWS = [
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [100, 500, 5000])
+@pytest.mark.parametrize("n", [100, 5000])
 def test_no_column_loses_its_rows(law, n):
     """A gap in the heaviest tail (Cauchy) has a chance of 1 %, and then few rows are lost."""
     counts = [outliers_of(column(law, n, seed)[:, None]).n_found for seed in range(40)]
@@ -64,7 +64,7 @@ def test_no_column_loses_its_rows(law, n):
 LIGHTER = [
     (law, n)
     for law in LAWS
-    for n in (100, 500, 5000)
+    for n in (100, 5000)
     if law not in ("Cauchy", "rare yes") and (law, n) != ("nine in ten are zero", 100)
 ]
 
