@@ -40,8 +40,8 @@ if _typing.TYPE_CHECKING:  # "as" makes a name public for type checkers
     from momentmix.reporting.report import report as report
     from momentmix.summary.summarize import summarize as summarize
     from momentmix.summary.summary import MomentSummary as MomentSummary
+    from momentmix.tables.learning import open_rows as open_rows
     from momentmix.tables.learning import schema_from as schema_from
-    from momentmix.tables.opening import open_rows as open_rows
     from momentmix.tables.schema import Schema as Schema
     from momentmix.paper.approximate import approximate as approximate
     from momentmix.paper.decompose import decompose as decompose
@@ -70,9 +70,8 @@ _HOMES = {
     "groups.compare": ("compare",),
     "groups.track": ("track",),
     "reporting.report": ("report",),
-    "tables.opening": ("open_rows",),
     "tables.schema": ("Schema",),
-    "tables.learning": ("schema_from",),
+    "tables.learning": ("open_rows", "schema_from"),
     "paper.approximate": ("approximate",),
     "paper.decompose": ("decompose",),
 }

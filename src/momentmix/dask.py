@@ -54,7 +54,7 @@ from momentmix.tables.learning import (
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.schema import Schema
-from momentmix.tables.selection import match_columns
+from momentmix.tables.source import match_columns
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.wording import NO_MAR
 
@@ -157,14 +157,12 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
         int64, in the chunks of the rows, or with the index and divisions of the data frame under
         the name "label".
     """
-    if isinstance(mixture, FitResult):
-        mixture = mixture.mixture
+    mixture = mixture.mixture if isinstance(mixture, FitResult) else mixture
     if not isinstance(mixture, Mixture):
         raise InputTypeError(
             f"mixture must be a Mixture or a FitResult; got {type(mixture).__name__}."
         )
     data, _, example = _parts_of(data)
-
     schema = Schema(mixture.columns)
 
     def rows_of(block: Any, name: str) -> TableRows:
@@ -304,17 +302,15 @@ class DaskRows(Rows):
     ) -> None:
         self.retries = retries
         data, self._parts, example = _parts_of(data)
-        is_random, missing = missing == "mar", "model" if missing == "mar" else missing
         self._stem = dask.base.tokenize(data) if shard_id is None else shard_id
         if isinstance(data, dask.dataframe.DataFrame):
             example = self._head(example)
         with _named("the collection"):
             table = MemoryTable(example, "the collection")
             opened = Reading(columns=columns).open([table], missing)
-        self.like = learn(opened, families, missing, find=self._find)
+        find: Any = partial(self._reduced, _contents, _joined_contents)
+        self.like = learn(opened, families, missing, find)
         self.schema, self.feature_names = self.like.schema, self.like.feature_names
-        if is_random and self.schema is not None:
-            self.schema = self.schema.at_random()
         self.notes, self.may_count = self.like.notes, self.like.may_count
         self._counts: Counts = {}  # rows of each partition that has some
 
@@ -326,10 +322,6 @@ class DaskRows(Rows):
             return pd.concat(run(*(head(part, n_rows) for part in self._parts)))
         found = (run(head(part, LOOKED_AT))[0] for part in self._parts)
         return next((rows for rows in found if len(rows)), example)
-
-    def _find(self, rows: TableRows, *asked: Any) -> list[Content]:
-        contents: list[Content] = self._reduced(_contents, _joined_contents, rows, *asked)
-        return contents
 
     def _reduced(
         self, leaf: Callable[..., Any], merge: Callable[..., Any], like: TableRows, *shared: Any
@@ -380,8 +372,7 @@ class DaskRows(Rows):
 
     def sum_blocks(self, work: Callable[[Float], Sums], n_threads: int = 1) -> Sums:
         """Add up ``work`` of each block in a fixed order, with one thread for each task."""
-        total: Sums = self._reduced(_sums, add_sums, self.like, work)
-        return total
+        return self._reduced(_sums, add_sums, self.like, work)  # type: ignore[no-any-return]
 
     def take(self, places: Int) -> Float:
         """The rows with these numbers, which ascend."""

@@ -95,7 +95,7 @@ def _checked(is_valid: Callable[[Any], bool], requirement: str) -> Decoder:
     return decode
 
 
-def _are_texts(values: Collection[Any]) -> bool:
+def _are_texts(values: Iterable[Any]) -> bool:
     return all(isinstance(value, str) for value in values)
 
 
@@ -138,19 +138,19 @@ def array(*shape: int | None, nulls: bool = False) -> Decoder:
 
     With `nulls`, null stands for NaN and infinity.
     """
-    what = f"be numbers{' or null' * nulls} in lists {shape}"
 
     def decode(value: Any, place: str) -> Any:
         level, lengths = [value], []
         for wanted in shape:
-            found = {len(x) if isinstance(x, list) else 0 for x in level}
-            lengths.append(found.pop())
-            if found or not lengths[-1] or wanted not in (None, lengths[-1]):
-                raise ValueError(f"{place} must {what}")
+            length, *others = {len(x) if isinstance(x, list) else 0 for x in level}
+            lengths.append(length)
+            if others or not length or wanted not in (None, length):
+                break
             level = [x for inner in level for x in inner]
-        if not all(_is_double(x) or (nulls and x is None) for x in level):
-            raise ValueError(f"{place} must {what}")
-        return np.array(level, dtype=np.float64).reshape(lengths)  # None becomes NaN
+        else:
+            if all(_is_double(x) or (nulls and x is None) for x in level):
+                return np.array(level, dtype=np.float64).reshape(lengths)  # None becomes NaN
+        raise ValueError(f"{place} must be numbers{' or null' * nulls} in lists {shape}")
 
     return decode
 
@@ -177,12 +177,9 @@ def optional(decode: Decoder) -> Decoder:
     return lambda value, place: None if value is None else decode(value, place)
 
 
-def list_of(decode: Decoder) -> Decoder:
+class list_of:  # noqa: N801, a decoder like the others
     """A list of values of one kind."""
-    return _List(decode)
 
-
-class _List:
     def __init__(self, decode: Decoder) -> None:
         self.decode = decode
 

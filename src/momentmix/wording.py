@@ -10,10 +10,7 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 
-MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
-_DIGITS = 3
-_ROUNDED = 1e-3  # of a difference: less is nothing beside it
-_ROUNDING = 1e-9
+_MOST_SHOWN = 2000  # letters of a repr, whatever the size of the object
 _LARGEST, _LEAST = 1e9, 1e-4  # numbers beyond are written with an exponent
 
 
@@ -25,11 +22,9 @@ def short_number(value: float, finest: float | None = None) -> str:
     >>> short_number(1000.25, finest=0.1)
     '1,000.2'
     """
-    if not isfinite(value):
-        return str(value)
-    if value == 0:
-        return "0"
-    places = _DIGITS - 1 - _exponent(value)
+    if not isfinite(value) or value == 0:
+        return str(value) if value else "0"
+    places = 2 - _exponent(value)
     if finest is not None and isfinite(finest) and finest != 0:
         places = max(places, -_exponent(finest))
     if not _LEAST <= abs(value) < _LARGEST:
@@ -43,29 +38,19 @@ def short_number(value: float, finest: float | None = None) -> str:
 def numbers_apart(*values: float) -> list[str]:
     """Format numbers with as many digits as it takes to see the first apart from the others.
 
-    >>> numbers_apart(109.3, 126.4), numbers_apart(10023.0, 10041.0), numbers_apart(1234.6, 5.2)
-    (['109', '126'], ['10,023', '10,041'], ['1,230', '5.2'])
-    >>> numbers_apart(60.0, 54.0), numbers_apart(0.5, 3.0)
-    (['60', '54'], ['0.5', '3'])
+    >>> numbers_apart(109.3, 126.4), numbers_apart(1234.6, 5.2), numbers_apart(60.0, 54.0)
+    (['109', '126'], ['1,230', '5.2'], ['60', '54'])
     >>> numbers_apart(8.9e-16, 4.0)
     ['0', '4']
     """
     apart = min(abs(values[0] - value) for value in values[1:])
-    texts = [short_number(on_scale(value, apart), apart / 10) for value in values]
-    while any("." in text for text in texts) and all(
-        text[-1] == "0" and "e" not in text for text in texts if "." in text
-    ):
+    least = min(1e-3 * apart, 1.0)  # less is nothing beside the difference
+    texts = [short_number(x if abs(x) >= least else 0.0, apart / 10) for x in values]
+    fractions = [text for text in texts if "." in text]
+    while fractions and all(text[-1] == "0" and "e" not in text for text in fractions):
         texts = [(text[:-1] if "." in text else text).removesuffix(".") for text in texts]
+        fractions = [text for text in texts if "." in text]
     return texts
-
-
-def on_scale(value: float, scale: float) -> float:
-    """Round a number below 1 that is nothing beside a scale to 0.
-
-    >>> on_scale(1.78e-15, 3.0), on_scale(0.02, 3.0), on_scale(3.0, 90000.0)
-    (0.0, 0.02, 3.0)
-    """
-    return 0.0 if abs(value) < min(_ROUNDED * scale, 1.0) else value
 
 
 def cleared(values: Iterable[float]) -> list[float]:
@@ -76,15 +61,11 @@ def cleared(values: Iterable[float]) -> list[float]:
     """
     numbers = list(values)
     largest = max((abs(x) for x in numbers if isfinite(x)), default=0.0)
-    return [0.0 if abs(x) < _ROUNDING * largest else x for x in numbers]
+    return [0.0 if abs(x) < 1e-9 * largest else x for x in numbers]
 
 
 def number_text(value: float) -> str:
-    """Format a round number with all its digits.
-
-    >>> [number_text(x) for x in (4500.0, 0.25, 41.5)]
-    ['4,500', '0.25', '41.5']
-    """
+    """Format a round number with all its digits: 4,500 or 0.25."""
     return f"{value:,.10g}"
 
 
@@ -94,16 +75,16 @@ def roundest(least: float, most: float) -> float:
     >>> roundest(41.2, 44.9), roundest(0.0312, 0.0318), roundest(-3.0, 8.0), roundest(18.0, 19.0)
     (44.0, 0.0315, 0.0, 18.0)
     """
+    if least <= 0 <= most:
+        return 0.0
     middle = 0.5 * least + 0.5 * most
-    if least <= 0 <= most or least == most:
-        return 0.0 if least <= 0 <= most else middle
     power = _exponent(max(abs(least), abs(most))) + 1
-    for exponent in range(power, power - 17, -1):
-        for size in (1.0, 0.5, 0.2):
-            step = float(f"{10 * size:g}e{exponent - 1}")
-            found = round(middle / step) * step
-            if least <= found <= most:
-                return float(f"{found:.15g}")
+    for exponent in range(power, power - 17 * (least < most), -1):
+        for size in (10, 5, 2):
+            step = float(f"{size}e{exponent - 1}")
+            rounded = round(middle / step) * step
+            if least <= rounded <= most:
+                return float(f"{rounded:.15g}")
     return middle
 
 
@@ -124,20 +105,12 @@ def percent(share: float) -> str:
 
 
 def no_group(share: float) -> str:
-    """Format the share of a background.
-
-    >>> no_group(0.0031)
-    'belongs to no group: 0.3 %'
-    """
+    """Format the share of a background."""
     return f"belongs to no group: {percent(share)}"
 
 
 def whole_percent(share: float) -> str:
-    """Format a share in whole percent, rounded down: 100 % is all.
-
-    >>> [whole_percent(x) for x in (0.29, 0.7499, 0.999, 1.0)]
-    ['29 %', '74 %', '99 %', '100 %']
-    """
+    """Format a share in whole percent, rounded down: 100 % is all."""
     return f"{floor(100 * share + 1e-9)} %"
 
 
@@ -150,6 +123,23 @@ def p_text(p: float) -> str:
     if p != p:
         return "–"
     return "< 0.0001" if p < 1e-4 else f"{p:.2g}" if p < 0.995 else "1"
+
+
+def size_text(n_bytes: float) -> str:
+    """Format a number of bytes."""
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if n_bytes < 1024:
+            return f"{n_bytes:.3g} {unit}"
+        n_bytes /= 1024
+    return f"{n_bytes:.3g} TiB"
+
+
+def _exponent(value: float) -> int:
+    """Power of ten of the first digit."""
+    return floor(log10(abs(value)))
+
+
+# -- names and lines -------------------------------------------------------------------------------
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -174,12 +164,10 @@ def listed(names: Sequence[str], most: int) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Ask for the known name that is most like this one; "" if none is.
+    """Ask for the known name that is most like this one, in any case; "" if none is.
 
-    >>> did_you_mean("lones", ["loans", "age"]), did_you_mean("zip", ["loans", "age"])
+    >>> did_you_mean("Lones", ["loans", "age"]), did_you_mean("zip", ["loans", "age"])
     (" Did you mean 'loans'?", '')
-    >>> did_you_mean("Age", ["loans", "age"])
-    " Did you mean 'age'?"
     """
     by_small = {other.lower(): other for other in known}
     close = get_close_matches(name.lower(), by_small, n=1)
@@ -201,7 +189,7 @@ def cut_middle(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[: most - last - 1]}…{text[len(text) - last :]}"
 
 
-def cut_lines(text: str, most: int = MOST_SHOWN) -> str:
+def cut_lines(text: str, most: int = _MOST_SHOWN) -> str:
     r"""Keep the first lines of a text, with at most so many letters in all.
 
     >>> print(cut_lines("one\ntwo\nthree and four", 12))
@@ -211,41 +199,18 @@ def cut_lines(text: str, most: int = MOST_SHOWN) -> str:
     """
     if len(text) <= most:
         return text
-    kept, room = [], most - 2
-    for line in text.split("\n"):
-        if len(line) + 1 > room:
-            break
-        kept.append(line)
-        room -= len(line) + 1
-    return "\n".join([*kept, "…"]) if kept else cut(text, most)
+    end = text.rfind("\n", 0, most - 1)
+    return f"{text[:end]}\n…" if end > 0 else cut(text, most)
 
 
 def short_repr(cls: type[T]) -> type[T]:
     """A class whose repr has at most 2,000 letters, however large its arrays and lists are."""
     full = cls.__repr__
-
-    def short(self: object) -> str:
-        return cut(full(self), MOST_SHOWN)
-
-    setattr(cls, "__repr__", short)  # noqa: B010, an assignment is no method to a type checker
+    setattr(cls, "__repr__", lambda self: cut(full(self), _MOST_SHOWN))  # noqa: B010, for mypy
     return cls
 
 
-def _exponent(value: float) -> int:
-    """Power of ten of the first digit."""
-    return floor(log10(abs(value)))
-
-
-def size_text(n_bytes: float) -> str:
-    """Bytes in words."""
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if n_bytes < 1024 or unit == "TiB":
-            return f"{n_bytes:.3g} {unit}"
-        n_bytes /= 1024
-    raise AssertionError
-
-
-# -- keywords -------------------------------------------------------------------------------------
+# -- keywords --------------------------------------------------------------------------------------
 
 
 def option(**keyword: Any) -> str:
@@ -267,11 +232,7 @@ def option(**keyword: Any) -> str:
 
 
 def in_python(value: Any) -> str:
-    """The value as code, with double quotes.
-
-    >>> print(in_python({"plan": ["basic", "gold"], 3: None}))
-    {"plan": ["basic", "gold"], 3: None}
-    """
+    """The value as code, with double quotes."""
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{in_python(k)}: {in_python(x)}' for k, x in value.items())}}}"
     if isinstance(value, list | tuple):
@@ -283,9 +244,7 @@ def in_python(value: Any) -> str:
 def _of_command(key: str, value: Any) -> str:
     """The option of the command."""
     name = f"--{key.replace('_', '-')}"
-    if value is ...:
-        return name
-    if isinstance(value, bool):
+    if value is ... or isinstance(value, bool):
         return name if value else f"--no-{key}"
     if isinstance(value, Mapping):
         pairs = [f"{column}={family}" for column, family in value.items()]

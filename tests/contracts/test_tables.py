@@ -219,6 +219,16 @@ def test_files_of_equal_sums_are_different(tmp_path):
     assert mm.summarize([tmp_path / "a.csv", tmp_path / "b.csv"], 2).n_rows == 2 * N
 
 
+@pytest.mark.parametrize("form", ["objects", "csv", "parquet", "stream"])
+def test_opened_rows_keep_the_families_that_they_were_opened_with(tmp_path, form):
+    frame, families = table(missing=True), {"visits": "poisson", "plan": ["b", ' b,"q"', "gold "]}
+    rows = mm.open_rows(FORMS[form](frame, tmp_path), families=families, missing="model")
+    expected = mm.summarize(frame, 2, families=families, missing="model")
+    assert schema_facts(rows.schema) == schema_facts(expected.schema)
+    assert sums(mm.summarize(rows, 2)) == sums(expected)
+    assert mm.fit(rows, 1, random_state=0).mixture.columns[2].family == "poisson"
+
+
 # -- one guess ---------------------------------------------------------------------------------
 
 

@@ -114,7 +114,7 @@ def test_a_summary_and_few_rows_are_refused():
 
 def test_arrays_and_weights():
     frame, _, _ = logarithm()
-    weights = np.random.default_rng(0).uniform(0.5, 1.5, N)
+    weights = np.random.default_rng(0).integers(1, 3, N)
     result = mm.fit(frame.to_numpy(), 3, sample_weight=weights, random_state=0)
     first = result.suggest(frame.to_numpy(), sample_weight=weights)[0]
     assert first.options == {"n_components": 3, "random_state": 0, "families": {0: "log"}}

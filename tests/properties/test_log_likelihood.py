@@ -36,7 +36,7 @@ def test_it_is_the_mean_of_log_prob(seed, way, n_components):
     elif way == "weights":
         weights = rng.uniform(0.1, 3.0, len(frame))
     elif way == "one pass":
-        options = {"max_passes": 1}  # the last step is the answer, of which no pass has the value
+        options = {"max_passes": 1}
     result = mm.fit(
         frame, n_components, families=families, missing=missing, sample_weight=weights,
         random_state=0, **options,

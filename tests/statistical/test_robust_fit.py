@@ -83,7 +83,7 @@ def test_over_identification_is_calibrated_at_the_truth_and_rejects_a_wrong_mode
         truth = overlapping(3, 6, seed)
         rows, _ = truth.sample(4000, random_state=seed)
         moments, _ = summarized(rows, 3, 1)
-        z = moments.standardize(truth)
+        z = truth.parameters.standardized(moments.shift, moments.scale)
         rng = np.random.default_rng(seed)
         p = Parameters(z.weights, z.means, z.variances)
         test = check_conditions(moments, p, rng)

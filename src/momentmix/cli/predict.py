@@ -34,8 +34,7 @@ from momentmix.tables.columns import is_text_type
 from momentmix.tables.learning import rows_with
 from momentmix.tables.opening import READ_ALL, Reading, missing_input, warn_of_header
 from momentmix.tables.schema import Schema
-from momentmix.tables.selection import choose_columns, match_columns
-from momentmix.tables.source import Source
+from momentmix.tables.source import Source, choose_columns, match_columns
 from momentmix.tables.table_rows import RowBlock, TableRows
 
 

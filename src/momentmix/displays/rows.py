@@ -55,7 +55,7 @@ def shown_rows(
 
     def with_gaps() -> Iterator[Float]:
         nonlocal n_rows
-        for block in rows_to_predict(schema, data, "the model", "missing").all_blocks("missing"):
+        for block in rows_to_predict(schema, data, "the model").all_blocks(unseen="missing"):
             features, left_out = block.encoded
             n_rows += len(features)
             gaps = np.zeros((len(features), schema.n_columns)) if left_out is None else left_out

@@ -26,7 +26,6 @@ from momentmix._typing import Float
 from momentmix.capacity import robust_rank
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.choose import Choice
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, bic, information_rows, joint_of, log_likelihood
 from momentmix.fitting.em.passes import full_passes
@@ -47,11 +46,12 @@ from momentmix.fitting.inference.over_identification import (
     OverIdentification,
     check_conditions,
 )
+from momentmix.fitting.inference.tested_conditions import gaps_together
 from momentmix.fitting.inference.uncertainty import (
     Uncertainty,
     uncertainty_after_em,
 )
-from momentmix.fitting.inference.whitening import gaps_together
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import CLEAR_LOSS, StandardFit
 from momentmix.fitting.problem import Problem
 from momentmix.mixture.density import most_probable

@@ -38,17 +38,6 @@ from momentmix.tables.table_rows import Missing
 from momentmix.tables.validation import ordered_weights
 from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
 
-_INSTEAD = {
-    "method": "momentmix.paper.fit is Algorithm 5.1 of the paper.",
-    "order": "Summarize the rows, mm.summarize(data, order=4), and fit the summary.",
-    "refine": "To fit moments alone, summarize the rows, and fit the summary.",
-    "variance_floor": "A prior keeps variances away from zero.",
-    "tol": "max_passes bounds the passes.",
-    "thorough": "Fit with several values of random_state.",
-    "constraint": 'Use blocks="diag" or blocks="full".',
-    "remedies": "result.suggest(data) compares changes of a fit on held-out rows.",
-}
-
 
 def fit(
     data: Any,
@@ -135,7 +124,7 @@ def fit(
         A mixture, or means, that EM starts from, instead of the best of many starts. Components
         then come in its order. From a summary, and with blocks="auto", it gives the order alone.
     max_passes : int
-        EM passes over all rows at most. With 0 the best start is returned, unimproved.
+        Passes of EM over all rows at most. With 0 or 1 the best start is returned, unimproved.
     random_state : int, Generator or None
         The same seed gives the same bits.
     n_threads : int, optional
@@ -163,8 +152,8 @@ def fit(
     """
     given = {k: x for k, x in locals().items() if k not in ("data", "others")}
     for name in others:
-        hint = _INSTEAD.get(name) or did_you_mean(name, signature(fit).parameters).strip()
-        raise InputTypeError(f"fit has no keyword {name!r}. {hint}".rstrip())
+        hint = did_you_mean(name, signature(fit).parameters)
+        raise InputTypeError(f"fit has no keyword {name!r}.{hint}")
     given["sample_weight"] = ordered_weights(sample_weight, data)
     options = FitOptions.of(given)
     _check_used(options.changed(), data)

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.arrays import to_numpy
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import standardized_density
 from momentmix.fitting.inference.checked_rows import joint_of
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.density import most_probable, responsibilities
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters

@@ -7,10 +7,10 @@ import numpy as np
 from momentmix.arrays import physical_memory
 from momentmix.capacity import FEWEST_BLOCKS, robust_rank, usable_orders
 from momentmix.errors import CapacityError, InputError
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks
 from momentmix.fitting.em.em import Sample
 from momentmix.fitting.em.patterns import observed_values
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.options import Number
 from momentmix.mixture.blocks import Blocks
 from momentmix.tables.rows import Rows

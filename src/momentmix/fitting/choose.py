@@ -34,9 +34,8 @@ from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import Sample, settle
 from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import (
+    JOINED,
     Candidate,
-    StartKind,
-    StartOrigin,
     given_candidate,
     quick_fit,
     ranked_candidates,
@@ -105,6 +104,7 @@ def _choose_blocks(sample: Sample, n_components: int, context: FitContext) -> Ch
         with context.clock.stage("full blocks" if blocks.joined else "diagonal blocks"):
             search.improve(search.start(n_components, blocks))
     with context.clock.stage("blocks"):
+        search.validate()
         blocks = search.best.parameters.blocks
         candidates = search.searched(n_components, blocks)
     return Choice(n_components, blocks, candidates, search.note(), (), search.joined())
@@ -114,7 +114,7 @@ def _candidates(sample: Sample, n_components: int, context: FitContext) -> list[
     """Starts for the passes, best first."""
     if n_components == 1:
         single = single_component(sample, sample.blocks, context)
-        return [Candidate(StartOrigin(StartKind.CLOSED_FORM), single, 0.0)]
+        return [Candidate("closed form", single, 0.0)]
     with context.clock.stage("candidates"):
         if context.start is not None:
             return [given_candidate(sample, context.start, context)]
@@ -276,26 +276,15 @@ class _Numbers:
 
     def choice(self) -> Choice:
         """The number, by a full search, and its blocks."""
-        search, clock = self.search, self.context.clock
+        search = self.search
         if not self.by_halves:
             self.passed = [self.wanted]
-        while True:
+        candidates = None
+        while candidates is None:
             number = search.number = self.passed[-1]
-            search.preferred = self.instead.get(number)
-            with clock.stage("blocks" if self.joins else "candidates"):
-                if self.joins and search.preferred is None:
-                    # The mixture of a full search may join columns that quick fits did not.
-                    self._improve(search.start(number, search.best.parameters.blocks))
-                blocks = search.best.parameters.blocks
-                if search.preferred is not None and number in self.instead:
-                    # A full search would find the mixture of larger likelihood that fails.
-                    p, score, _ = search.preferred
-                    candidates = [Candidate(StartOrigin(StartKind.JOINED), p, score)]
-                    break
-                candidates = search.searched(number, blocks)
-            is_known = number == 1 or not self.by_halves
-            if is_known or self.try_option(search.priced(candidates[0].parameters)):
-                break
+            with self.context.clock.stage("blocks" if self.joins else "candidates"):
+                candidates = self._searched(number)
+        blocks = search.best.parameters.blocks
         trials = self._trials()
         why = "the largest of {} to {} that halves of the rows reproduced in the search"
         note = (why if self.by_halves else "least BIC of {} to {}").format(1, max(trials))
@@ -312,6 +301,26 @@ class _Numbers:
             )
             note, joined = f"{note}; {search.note(reasons)}", search.joined()
         return Choice(number, blocks, candidates, note, chosen(trials, number), joined)
+
+    def _searched(self, number: int) -> list[Candidate] | None:
+        """Candidates of a full search; None where halves do not give its mixture again."""
+        search, instead = self.search, self.instead.get(number)
+        search.preferred = instead
+        if instead is not None:
+            # A full search would find the mixture of larger likelihood that fails.
+            return [Candidate(JOINED, instead.parameters, instead.score)]
+        if self.joins:
+            # The mixture of a full search may join columns that quick fits did not.
+            self._improve(search.start(number, search.best.parameters.blocks))
+            search.validate()
+        while True:
+            candidates = search.searched(number, search.best.parameters.blocks)
+            is_known = number == 1 or not self.by_halves
+            if is_known or self.try_option(search.priced(candidates[0].parameters)):
+                return candidates
+            if search.preferred is None:
+                return None
+            search.preferred = None
 
     def _trials(self) -> dict[int, Trial]:
         """The mixtures of least BIC by number, that of the answer for its own."""

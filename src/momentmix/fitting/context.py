@@ -11,14 +11,12 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.fitting.conditions.monomial_covariance import MomentSpread
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.progress import tell
-
-_LEAST_UNIT = 1e-16  # of a column's variance over their mean: the others leave no digit of it
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from momentmix.arrays import is_plain_array, is_tensor, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
 from momentmix.families.family import is_family, named, unknown_family
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary, read_in

@@ -2,7 +2,7 @@
 
 The number is the smallest that the test accepts; where it accepts none, the elbow of the effect
 size, and the certificate does not pass. Columns are joined while the test names correlations and
-the misfit falls; `momentmix.fitting.moment` makes each answer.
+the misfit falls; `momentmix.fitting.moments` makes each answer.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from momentmix.fitting.answers import (
 )
 from momentmix.fitting.checks import check_capacity, varying_blocks
 from momentmix.fitting.choose import chosen, limit_note
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.correlations import (
+    CORRELATION_THAT_MATTERS,
+    SIGNIFICANT_DEVIATES,
+    Correlation,
+)
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     OverIdentification,
     p_value_text,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import (
-    CORRELATION_THAT_MATTERS,
-    SIGNIFICANT_DEVIATES,
-    Correlation,
-)
-from momentmix.fitting.moment.candidates import least_components
-from momentmix.fitting.moment.moment_fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
+from momentmix.fitting.moments.candidates import least_components
+from momentmix.fitting.moments.fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.options import Number
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, Trial
 from momentmix.fitting.problem import ROWS_PER_PARAMETER, Problem

@@ -11,6 +11,10 @@ them, some are correlated by chance. Blocks are joined, the largest gain first, 
 Shares of a diagonal mixture may be wrong where columns are correlated, those of full covariances
 where rows are few: both are tried, EM goes on from each proposal, and BIC of the mixtures
 themselves decides.
+
+BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one, and steps that
+pay together may not pay one by one. So of all rows in memory, blocks by lower prices take the place
+of those of least BIC if they predict held-out rows better, beyond chance.
 """
 
 from __future__ import annotations
@@ -35,10 +39,9 @@ from momentmix.fitting.em.search import Candidate, ranked_candidates, single_com
 from momentmix.fitting.outcome import JoinedColumns, JoinReason
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import responsibilities
-from momentmix.mixture.gaussian import values_of
+from momentmix.mixture.density import log_sums, responsibilities
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.prior import FEWEST_ROWS, VariancePrior
+from momentmix.mixture.prior import VariancePrior
 from momentmix.progress import detail
 from momentmix.wording import option
 
@@ -46,6 +49,9 @@ _STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the 
 _ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
+_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
+_FOLDS, _MANY_ROWS = 5, 4000  # folds that are held out; two with many rows
+_LOWER_PRICES = (2.0, 1.0)  # nats a covariance: prediction of further rows asks for about one
 _LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
 
 
@@ -130,12 +136,12 @@ class BlockSearch:
             self.candidates[key] = found
         return self.candidates[key]
 
-    def paying(self, parameters: Parameters, within: Float) -> Blocks:
+    def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
         widest = self.moments.n_counted // parameters.n_components - 1
         groups = paying_groups(
             parameters.weights, within, self.sample.features.shape[1],
-            partial(self.may_join, widest), self.moments.joinable,
+            partial(self.may_join, widest), self.moments.joinable, price,
         )  # fmt: skip
         return self.moments.joined(groups)
 
@@ -157,6 +163,41 @@ class BlockSearch:
             if (p.n_components, blocks) in self.options:
                 break
             start = self.add(self.settled(p, within, blocks))
+
+    def validate(self) -> None:
+        """Prefer larger blocks than those of least BIC if they predict held-out rows better."""
+        if not self.sample.is_all:
+            return  # many rows: the price is a small part of what covariances gain
+        p, n = self.best.parameters, self.sample.features.shape[1]
+        within = within_components(self.sample, p)
+        rivals = {b: o for (r, b), o in self.options.items() if r == p.n_components}
+        for price in _LOWER_PRICES:
+            blocks = self.paying(p, within, price)
+            if blocks not in rivals:
+                rivals[blocks] = self.priced(self.settled(p, within, blocks))
+        larger = [o for blocks, o in rivals.items() if blocks.n_pairs > p.blocks.n_pairs]
+        scores = self.held_out(p) if larger else np.zeros(n)
+        for rival in sorted(larger, key=lambda option: option.parameters.blocks.n_pairs):
+            others = self.held_out(rival.parameters)
+            gains = others - scores
+            if gains.mean() > _ERRORS * gains.std(ddof=1) / n**0.5:
+                self.preferred, scores = rival, others
+
+    def held_out(self, p: Parameters) -> Float:
+        """Log-density of each row under the mixture that EM finds from `p` for other rows."""
+        features = self.sample.of_blocks(p.blocks).features
+        n = features.shape[1]
+        n_folds = _FOLDS if n < _MANY_ROWS else 2
+        structure = self.moments.structure(p.blocks)
+        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
+        # Copies of a row are held out together.
+        _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
+        scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
+        for k in range(n_folds):
+            others = np.ascontiguousarray(features[:, fold != k])
+            fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
+            scores[fold == k] = log_sums(joint_of(features[:, fold == k], fitted))
+        return scores
 
     def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
         """EM from a mixture with other blocks, whose covariances are those of its own shares."""
@@ -198,26 +239,22 @@ class BlockSearch:
             if rivals and other != blocks:
                 compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
         reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
+        if self.preferred is not None:
+            reasons[0] = "held-out rows are predicted best"
         return f"{text}: {', '.join(why or reasons)}"
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:
     """Covariances of all pairs of features within components, of shape (r, d, d)."""
     features = sample.of_blocks(parameters.blocks).features
-    values = values_of(features, parameters.blocks)
     shares, _ = responsibilities(joint_of(features, parameters))
-    if any(law.value_feature is not None for law in sample.moments.laws):
-        within = observed_covariances(features, sample.moments, shares)
-        eigenvalues, vectors = np.linalg.eigh(within)  # not all from the same rows
-        eigenvalues = np.maximum(eigenvalues, _LEAST_VARIANCE)[:, None]
-        return np.asarray((vectors * eigenvalues) @ vectors.swapaxes(1, 2))
-    counts = np.maximum(shares.sum(axis=1), FEWEST_ROWS)
-    means = shares @ values.T / counts[:, None]
-    within = np.array([(values * share) @ values.T for share in shares])
-    within /= counts[:, None, None]
-    within -= means[:, :, None] * means[:, None, :]
-    # Columns that are constant within a component have logarithms too.
-    return np.asarray(within + _LEAST_VARIANCE * np.eye(len(values)))
+    within = observed_covariances(features, sample.moments, shares)
+    if all(law.value_feature is None for law in sample.moments.laws):
+        # Columns that are constant within a component have logarithms too.
+        return np.asarray(within + _LEAST_VARIANCE * np.eye(within.shape[1]))
+    eigenvalues, vectors = np.linalg.eigh(within)  # not all from the same rows
+    eigenvalues = np.maximum(eigenvalues, _LEAST_VARIANCE)[:, None]
+    return np.asarray((vectors * eigenvalues) @ vectors.swapaxes(1, 2))
 
 
 def paying_groups(
@@ -226,6 +263,7 @@ def paying_groups(
     n_rows: int,
     may_join: Callable[[tuple[int, ...]], bool] = lambda group: True,
     joinable: Int | None = None,
+    price: float | None = None,
 ) -> list[tuple[int, ...]]:
     """Groups of features joined by the largest gain first, while there is one.
 
@@ -238,7 +276,7 @@ def paying_groups(
     [(2,), (0, 1)]
     """
     r, d = within.shape[:2]
-    price = 0.5 * log(n_rows)  # of a covariance in nats, as BIC has it
+    price = 0.5 * log(n_rows) if price is None else price  # of a covariance in nats
     least = log(max(1, d * (d - 1) // 2))
     single = np.arange(d) if joinable is None else joinable
     groups: list[tuple[int, ...]] = [(int(j),) for j in single]

@@ -12,10 +12,10 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, Finding, found
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.parameters import Parameters
 from momentmix.wording import listed
 

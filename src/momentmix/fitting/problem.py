@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from momentmix.capacity import affordable_order, robust_rank
 from momentmix.errors import InputError
 from momentmix.fitting.background import rows_of
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
 from momentmix.fitting.em.em import Sample, draw_sample
@@ -18,7 +17,8 @@ from momentmix.fitting.em.patterns import observed_covariances
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.inference.checked_rows import check_rows
 from momentmix.fitting.inference.outliers import Outliers, with_others
-from momentmix.fitting.inference.over_identification import order_after_rows
+from momentmix.fitting.inference.tested_conditions import order_after_rows
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.options import Number
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summary import MomentSummary

@@ -175,7 +175,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
     if has_families:
         errors["levels"] = map_of(array(r, None, nulls=True))
         ends["levels"] = map_of(array(2, r, None, nulls=True))
-    trial = {
+    trial: dict[str, Any] = {
         "n_components": integer(1),
         "p_value": number(0.0, 1.0),
         "log_likelihood": number(),
@@ -183,7 +183,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "chosen": boolean,
         "reproducibility": list_of(number(0.0, 1.0)),
     }
-    joined_columns = {
+    joined_columns: dict[str, Any] = {
         "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
         "reason": choice(JoinReason),
         "bic_gain": number(),
@@ -216,14 +216,14 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
 
 
 def _certificate_fields(n_components: int) -> Fields:
-    group = {
+    group: dict[str, Any] = {
         "name": text,
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
         "is_shape": boolean,
     }
-    test = {
+    test: dict[str, Any] = {
         "statistic": number(),
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
@@ -235,7 +235,7 @@ def _certificate_fields(n_components: int) -> Fields:
     }
     support = {"n_components": integer(1), "supported": optional(boolean), "text": text}
     description = {"level": text, "distance": number(0.0), "columns": map_of(number(0.0))}
-    finding = {
+    finding: dict[str, Any] = {
         "name": text,
         "severity": choice(Severity),
         "text": text,

@@ -12,7 +12,6 @@ from typing import Any
 from momentmix._typing import Int
 from momentmix.errors import InputError, printable
 from momentmix.findings.finding import FATAL, Finding
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
     column_errors,
@@ -20,6 +19,7 @@ from momentmix.fitting.inference.standard_errors import (
     normal_quantile,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import Evidence, FitFacts
 from momentmix.fitting.record import FitRecord, save_fit
 from momentmix.html.notebook import Markup, box, bullets, folded
@@ -55,7 +55,7 @@ class BegunFit:
         certificate = replace(certificate, findings=certificate.findings + self.findings)
         uncertainty = uncertainty.embedded(*self.columns).reordered(self.order)
         result = FitResult(**self.facts, certificate=certificate, uncertainty=uncertainty)
-        return replace(result, **result.final_figures())
+        return result.with_final_trial()
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -90,21 +90,15 @@ class FitResult(FitFacts):
     stages: Sequence[tuple[str, float]] = ()
     log_likelihoods: Sequence[float] = ()
 
-    def final_figures(self) -> dict[str, Any]:
-        """The trials and notes, with the figures of the final fit for the chosen number."""
-        chosen = next((t for t in self.tried if t.chosen), None)
-        if chosen is None:
-            return {}
-        p_value, again, notes = chosen.p_value, chosen.reproducibility, list(self.notes)
-        if not isnan(p_value):
-            p_value = self.certificate.p_value
-        least = float(self.reproducibility.min())
-        if again and not isnan(least):
-            again, start = tuple(self.reproducibility.tolist()), f"n_components={len(again)}: "
-            words = f"; the final fit has a least reproducibility of {whole_percent(least)}"
-            notes = [f"{note}{words}" if note.startswith(start) else note for note in notes]
-        final = replace(chosen, p_value=p_value, reproducibility=again)
-        return {"tried": tuple(final if t.chosen else t for t in self.tried), "notes": notes}
+    def with_final_trial(self) -> FitResult:
+        """The result whose chosen trial has the figures of the final fit."""
+        tried = list(self.tried)
+        for i, t in enumerate(tried):
+            if t.chosen:
+                p_value = t.p_value if isnan(t.p_value) else self.certificate.p_value
+                again = tuple(self.reproducibility.tolist()) if t.reproducibility else ()
+                tried[i] = replace(t, p_value=p_value, reproducibility=again)
+        return replace(self, tried=tuple(tried))
 
     @property
     def standard_errors(self) -> StandardErrors:
@@ -163,14 +157,12 @@ class FitResult(FitFacts):
         """
         displays = import_module("momentmix.displays")  # loaded where it is asked for
         kind = kind or ("means" if self.mixture.n_components > 1 else "columns")
+        if kind not in ("means", "columns", "pairs", "trials"):
+            raise InputError(f'kind must be "means", "columns", "pairs" or "trials"; got {kind!r}.')
+        display = getattr(displays, f"{kind.capitalize()}Display")
         if kind in ("means", "trials"):
-            own = displays.MeansDisplay if kind == "means" else displays.TrialsDisplay
-            return own.from_estimator(self)
-        if kind == "columns":
-            return displays.ColumnsDisplay.from_estimator(self, data)
-        if kind == "pairs":
-            return displays.PairsDisplay.from_estimator(self, data)
-        raise InputError(f'kind must be "means", "columns", "pairs" or "trials"; got {kind!r}.')
+            return display.from_estimator(self)
+        return display.from_estimator(self, data)
 
     def report(
         self, path: str | os.PathLike[str] | None = None, data: Any = None, **options: Any

@@ -17,7 +17,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import isnan
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from momentmix._typing import Float
 from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.fitting.api import fit
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.data import families_of, table_of
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.result import FitResult
 from momentmix.progress import detail, step
 from momentmix.tables.opening import Reading
@@ -86,13 +86,6 @@ class Suggestion:
         return f"{text}: {self.python}"
 
 
-class _Change(NamedTuple):
-    """Keywords of `fit` that are to be tried, and their words."""
-
-    words: str
-    keywords: dict[str, Any]
-
-
 @dataclass(frozen=True)
 class _Sample:
     """Some rows as they were given, two thirds of them to fit and one to compare."""
@@ -135,23 +128,23 @@ def suggest(result: FitResult, data: Any, sample_weight: Any = None) -> list[Sug
     sample = _sample_of(result, data, options, sample_weight)
     model = {key: x for key, x in options.items() if key not in _READING}
     model["families"] = families_of(Schema(result.mixture.columns))
-    suggestions: list[Suggestion] = []
+    suggestions = dict[str, Suggestion]()
     with step("Suggestions"):
         train, whole = sample.fit(model), sample.fit(model, all_rows=True)
         if train is None or whole is None:
             return []
-        for change in _changes(result, options, sample):
-            detail(change.words)
-            suggestion = _compared(sample, options, model, (train, whole), change)
-            if suggestion is not None and all(s.options != suggestion.options for s in suggestions):
-                suggestions.append(suggestion)
+        for words, change in _changes(result, options, sample):
+            detail(words)
+            found = _compared(sample, options, model, (train, whole), words, change)
+            if found is not None:
+                suggestions.setdefault(found.python, found)
 
-    def rank(suggestion: Suggestion) -> float:
+    def rank(found: Suggestion) -> float:
         """Return the gain; more groups describe more, and come after a change that says as much."""
-        is_number = suggestion.options.get("n_components", "auto") != options["n_components"]
-        return suggestion.gain - (_ERRORS * suggestion.error if is_number else 0.0)
+        is_number = found.options.get("n_components", "auto") != options["n_components"]
+        return found.gain - (_ERRORS * found.error if is_number else 0.0)
 
-    return sorted(suggestions, key=rank, reverse=True)
+    return sorted(suggestions.values(), key=rank, reverse=True)
 
 
 def _compared(
@@ -159,7 +152,8 @@ def _compared(
     options: dict[str, Any],
     model: dict[str, Any],
     fits: tuple[FitResult, FitResult],
-    change: _Change,
+    words: str,
+    change: dict[str, Any],
 ) -> Suggestion | None:
     """The change with its gain; None unless it helps.
 
@@ -167,39 +161,32 @@ def _compared(
     give again must not be lost. Another number of groups helps, too, if they are given again and
     were not before, without a loss of likelihood.
     """
-    words, keywords = change
-    together = _merged(model, keywords)
-    train, whole = fits
+    together, (train, whole) = _merged(model, change), fits
     new_train = sample.fit(together)
     compared = None if new_train is None else sample.gain(train, new_train)
     if compared is None:
         return None
-    (gain, error), is_number = compared, "n_components" in keywords
+    (gain, error), is_number = compared, "n_components" in change
     helps = gain > max(_ERRORS * error, _LEAST_GAIN)
     if not helps and not (is_number and gain > -_ERRORS * error):
         return None
     new = sample.fit(together, all_rows=True)
     if new is None:
         return None
-    old_least, least = (float(x.reproducibility.min()) for x in (whole, new))
-    was_reproduced, is_reproduced = map(_is_reproduced, (whole, new))
+    least, before = (float(x.reproducibility.min()) for x in (new, whole))
+    is_kept, was_kept = (not len(x.certificate.not_reproduced) for x in (new, whole))
     if is_number:
         r = new.mixture.n_components
-        if r == whole.mixture.n_components and "families" not in keywords:
+        if r == whole.mixture.n_components and "families" not in change:
             return None
-        given = {key: x for key, x in keywords.items() if key != "blocks" or key in options}
-        keywords = {**given, "n_components": r}
+        given = {key: x for key, x in change.items() if key != "blocks" or key in options}
+        change = {**given, "n_components": r}
         words = f"{words}{' and ' if words else ''}{r} group{plural(r)}"
-        helps = is_reproduced and (helps or not was_reproduced)
-    is_lost = not is_reproduced and (was_reproduced or least < old_least - _FALL)
+        helps = is_kept and (helps or not was_kept)
+    is_lost = not is_kept and (was_kept or least < before - _FALL)
     if is_lost or not helps:
         return None
-    return Suggestion(words, _merged(options, keywords), gain, error, least, old_least)
-
-
-def _is_reproduced(result: FitResult) -> bool:
-    """Whether other rows give all groups again."""
-    return not len(result.certificate.not_reproduced)
+    return Suggestion(words, _merged(options, change), gain, error, least, before)
 
 
 def _merged(options: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
@@ -213,28 +200,30 @@ def _merged(options: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, 
 # -- what can be tried ----------------------------------------------------------------------------
 
 
-def _changes(result: FitResult, options: dict[str, Any], sample: _Sample) -> Iterator[_Change]:
-    """Changes for the findings of a fit, those of columns first."""
+def _changes(
+    result: FitResult, options: dict[str, Any], sample: _Sample
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Words and keywords for the findings of a fit, those of columns first."""
     kinds = {f.kind for f in [*result.certificate.findings, *result.certificate.tests]}
-    has_number = isinstance(options["n_components"], int)
+    number, blocks = options["n_components"], options.get("blocks", "diag")
     logarithms = _logarithms(result, sample)
     if logarithms:
-        names = listed([str(name) for name in logarithms], _MOST_NAMED)
-        words = f"the logarithm of {names}"
-        yield _Change(words, {"families": logarithms})
-        if has_number:  # groups that only cut the tail of a column are too many then
-            yield _Change(words, {"families": logarithms, "n_components": "auto"})
+        words = f"the logarithm of {listed([str(name) for name in logarithms], _MOST_NAMED)}"
+        yield words, {"families": logarithms}
+        if isinstance(number, int):  # groups that only cut a column's tail are too many then
+            yield words, {"families": logarithms, "n_components": "auto"}
     if options.get("background") is False:
-        yield _Change("a background for far rows", {"background": "auto"})
+        yield "a background for far rows", {"background": "auto"}
     if "dropped-differ" in kinds:
-        yield _Change("cells missing at random", {"missing": "mar"})
+        yield "cells missing at random", {"missing": "mar"}
+    if not isinstance(number, int):
+        return
     joinable = sum(column.model.joins for column in result.mixture.columns)
-    if has_number and options.get("blocks", "diag") == "diag" and joinable > 1 and kinds & _MISFITS:
-        yield _Change("columns joined where it pays", {"blocks": "auto"})
-    if has_number:
-        if options["n_components"] > 1 and kinds & _NEEDLESS:
-            yield _Change("", {"n_components": options["n_components"] - 1})
-        yield _Change("", {"n_components": "auto", "blocks": options.get("blocks", "diag")})
+    if blocks == "diag" and joinable > 1 and kinds & _MISFITS:
+        yield "columns joined where it pays", {"blocks": "auto"}
+    if number > 1 and kinds & _NEEDLESS:
+        yield "", {"n_components": number - 1}
+    yield "", {"n_components": "auto", "blocks": blocks}
 
 
 def _logarithms(result: FitResult, sample: _Sample) -> dict[str | int, str]:

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from momentmix._typing import Float
-from momentmix.arrays import namespace, on_device_of
 from momentmix.families.distribution import with_joined_values
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.background import mean_log_prob, share_of, wide_density
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import row_sums
 from momentmix.fitting.inference.findings import find_constants, find_dropped
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, better_number
 from momentmix.fitting.problem import Problem
 from momentmix.fitting.result import BegunFit
@@ -37,19 +31,18 @@ def in_data_units(problem: Problem, answer: StandardFit) -> BegunFit:
     p = embedded[order].without_seen(moments.n_rows).restored(moments.shift, moments.scale)
     names = moments.feature_names if schema is None else None  # a schema has those of columns
     mixture = mixture_of_parameters(p, names, schema)
-    n_rows, log_likelihood, units = answer.moments.n_rows, None, 0.0
-    if rows is not None:
+    n_rows, log_likelihood, units, passes = answer.moments.n_rows, None, 0.0, answer.passes
+    if rows is not None and passes is not None:
         with context.clock.stage("log-likelihood"):
-            log_prob = partial(mixture.log_prob_of_features, schema=schema)
-            log_likelihood, standardized = _log_likelihoods(rows, log_prob, answer, context)
-        units = standardized - log_likelihood
+            log_likelihood = mean_log_prob(rows, mixture, schema, context)
+        units = passes.log_likelihood - log_likelihood
     findings = find_constants(moments)
     if isinstance(problem.table.data, Rows):
         findings += find_dropped(moments, problem.table.data.dropped)
     if context.checked is not None:
         are_taken = context.background is not False
         findings = context.checked.outliers.findings(moments, are_taken) + findings
-    n_counted, passes = answer.moments.n_counted, answer.passes
+    n_counted = answer.moments.n_counted
     findings += better_number(answer.tried, n_counted)
     if passes is not None and not passes.converged:
         findings.append(found(FATAL, "not-converged", max_passes=context.max_passes))
@@ -86,24 +79,6 @@ def in_data_units(problem: Problem, answer: StandardFit) -> BegunFit:
         "log_likelihoods": [] if passes is None else [x - units for x in passes.log_likelihoods],
     }
     return BegunFit(facts, answer.evidence, findings, place, order)
-
-
-def _log_likelihoods(
-    rows: Rows, log_prob: Callable[[Any], Any], answer: StandardFit, context: FitContext
-) -> tuple[float, float]:
-    """Mean log-density of the rows: of the mixture, and of standardized features that vary."""
-    sums_of = row_sums(answer.moments, answer.parameters)
-
-    def sums(block: Any, counts: Float | None = None) -> tuple[float, float, float]:
-        _, total, n_rows = sums_of(block, counts)
-        logs = log_prob(block)
-        xp = namespace(logs)
-        if counts is not None:
-            logs = logs * on_device_of(counts, logs, xp)
-        return float(xp.sum(logs)), total, n_rows
-
-    of_rows, total, n_rows = rows.sum_blocks(sums, context.n_threads)
-    return of_rows / n_rows, total / n_rows
 
 
 def _joined_columns(

@@ -35,8 +35,7 @@ from momentmix.summary.summary import MomentSummary, shard_digest
 from momentmix.summary.totals import Totals, as_shard, closed, contents_of
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
-from momentmix.tables.selection import choose_columns
-from momentmix.tables.source import check_different
+from momentmix.tables.source import check_different, choose_columns
 from momentmix.tables.table_rows import Missing, RowBlock, TableRows
 
 _WAITING_BYTES = 1 << 26  # of rows before they are sorted
@@ -222,7 +221,7 @@ class _GroupSums:
         units = self.frame.units
         places = block_digits(layout, blocks[fits], None, units, n_digits, each=True)
         digits = carried(from_places(places.swapaxes(0, 1).reshape(n_digits, -1)))
-        digits = digits.reshape(len(digits), -1, layout.n_entries)
+        digits = digits.reshape(len(digits), len(places), layout.n_entries)
         number = count()
         for key, shard, is_near, bounds in zip(keys, shards, fits, ends, strict=True):
             if is_near:

@@ -1,6 +1,6 @@
 /* Second moments of conditions whose features are joined in blocks: products over the blocks.
  *
- * See fitting/conditions/monomial_covariance.py. E_i[m_a m_b] has one factor for each block that
+ * See fitting/moments/covariance.py. E_i[m_a m_b] has one factor for each block that
  * condition a or b holds: those that b holds are looked up by its factors, in a table made for a,
  * and the product of those that a holds alone by the set of blocks that it shares with b.
  */
@@ -110,11 +110,8 @@ static int conditions_are_valid(condition_blocks *c, isize n_numbers)
     return c->r > 0 && needed <= n_numbers;
 }
 
-PyDoc_STRVAR(add_second_moments_doc,
-"add_second_moments(n, slots, sizes, tables, weights, out)\n--\n\n"
-"Add the second moments of n conditions to the upper half of a table (n, n): see\n"
-"`fitting.conditions.monomial_covariance`.");
-
+/* Add the second moments of n conditions to the upper half of a table (n, n): see
+ * fitting.moments.covariance. */
 static PyObject *add_second_moments(PyObject *module, PyObject *args)
 {
     condition_blocks c = {.n = 0};

@@ -27,7 +27,8 @@ from momentmix.progress import step, tell
 from momentmix.reporting import page
 from momentmix.reporting.pictures import MOST_POINTS, SETTINGS, draw_columns, draw_pairs
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.opening import Reading, open_rows, path_list
+from momentmix.tables.learning import open_rows
+from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.table_rows import TableRows
 from momentmix.wording import cut, no_group, percent, plural
 

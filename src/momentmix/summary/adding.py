@@ -34,6 +34,7 @@ from momentmix.summary.digits import (
     summed,
     total,
 )
+from momentmix.summary.layout import Kind
 from momentmix.summary.totals import (
     Totals,
     Version,
@@ -226,7 +227,9 @@ def _check_digits(rest: Totals, lost: Totals) -> None:
     centers = [k + s // weight for k, s in zip(rest.frame.origins, rest.low_sums[0], strict=True)]
     left, gone = _in_frame(Frame(rest.frame.exponents, tuple(centers)), rest, lost)
     sums = [("the weights", weight, lost.weight)]
-    for kind, size, name in (("squared", 0, "squares"), ("power", 4, "fourth powers")):
+    sections: tuple[tuple[Kind, int, str], ...]
+    sections = ("squared", 0, "squares"), ("power", 4, "fourth powers")
+    for kind, size, name in sections:
         section = layout.find(kind, size)
         places = slice(0) if section is None else section.place
         pairs = zip(integers(left[:, places]), integers(gone[:, places]), strict=True)
@@ -246,8 +249,8 @@ def impossible(totals: Totals) -> str | None:
     """Return the reason why no rows have these sums, in a few words; None if rows can."""
     if not totals.shards or not totals.n_rows:
         holds = totals.digits.any() or totals.weight_squares or totals.n_forgotten
-        has_bounds = np.isfinite([totals.minimum, totals.maximum]).any()
-        is_empty = not (totals.shards or totals.n_rows or holds or has_bounds)
+        is_unbounded = (totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()
+        is_empty = is_unbounded and not (totals.shards or totals.n_rows or holds)
         return None if is_empty else "rows without shards, or sums without rows"
     n_ever = totals.n_rows + totals.n_forgotten
     if n_ever != sum(version.n_rows for version in totals.shards.values()):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Array, Float
 from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
-from momentmix.families.column import Column, restored
+from momentmix.families.column import Column, is_text, restored
 from momentmix.families.family import named
 from momentmix.parallel import map_in_order, usable_cores
 from momentmix.tables.columns import (
@@ -33,7 +34,7 @@ _LEFT_OUT = -3  # that of one which is left out of the density, whatever the col
 _BOOLS = {**dict.fromkeys(FALSE, 0), **dict.fromkeys(TRUE, 1)}
 
 Unseen = Literal["error", "missing"]
-Where = Callable[[int, int], str]  # numbers of a row and a column → its place in words
+Where = Callable[..., str]  # row, column, by number → the place of a cell in words
 
 
 class Encoded(NamedTuple):
@@ -49,15 +50,14 @@ def check_unseen(unseen: object) -> None:
         raise InputError(f"unseen must be 'error' or 'missing'; got {unseen!r}.")
 
 
-def place_of(columns: Sequence[Column]) -> Where:
-    """Places of cells in a table in memory."""
-    names = tuple(column.name for column in columns if column.name is not None) or None
-    return lambda row, column: f"row {row}, {column_label(column, names)}"
+def names_of(columns: Sequence[Column]) -> tuple[str, ...] | None:
+    """Names of columns; None where they have none."""
+    return tuple(column.name for column in columns if column.name is not None) or None
 
 
 def encode(
     columns: Sequence[Column],
-    batch: Sequence[Any],
+    batch: Any,
     where: Where,
     unseen: Unseen = "error",
     drops: bool = False,
@@ -66,11 +66,15 @@ def encode(
 
     Where rows with missing cells are to be dropped, infinite numbers are missing.
     """
+    if isinstance(batch, np.ndarray) and all(column.is_plain for column in columns):
+        features = np.ascontiguousarray(batch.T, dtype=np.float64)
+        if in_range(features):
+            return Encoded(features, None)
     ends = np.cumsum([column.n_features for column in columns])
-    n_rows = len(batch[0])
+    n_rows, names = len(batch[0]), names_of(columns)
     features = np.empty((n_rows, ends[-1]))
     sources = [
-        _checked(column, cells, lambda row, j=j: where(row, j), unseen, drops)  # type: ignore[misc]
+        _checked(column, cells, partial(where, column=j), column_label(j, names), unseen, drops)
         for j, (column, cells) in enumerate(zip(columns, batch, strict=True))
     ]
     parts = list(zip(columns, sources, np.split(features, ends[:-1], axis=1), strict=True))
@@ -110,19 +114,29 @@ def _fill(column: Column, source: Array, target: Float) -> None:
 
 
 def _checked(
-    column: Column, cells: Any, where: Callable[[int], str], unseen: Unseen, drops: bool
+    column: Column, cells: Any, where: Callable[[int], str], label: str, unseen: Unseen, drops: bool
 ) -> Array:
     """The numbers of a column after its transform, or the codes of its levels."""
     if column.levels:
         codes = level_codes(column.levels, cells)
         unknown = codes == _UNKNOWN
-        if unknown.any() and unseen == "error":
+        n, are_text = int(unknown.sum()), is_text(column.levels[0])
+        if n and unseen == "error":
             row = int(np.argmax(unknown))
             raise InputError(
                 f"{where(row)} must hold its levels, {escaped_names(column.levels)}; it is "
                 f"{cell_text(cells, row)}. Correct the cell or set it to missing; or give all "
                 "levels of the column from the start, in families or in a schema. The methods of a "
                 f"mixture and predict leave such cells out with {option(unseen='missing')}."
+            )
+        differ = is_labeled(cells) != are_text
+        if n > (not differ) and not (codes >= 0).any():  # one row may well hold another level
+            kinds = f" (the levels are {'text' if are_text else 'numbers'}, the cells are not)"
+            warn_caller(
+                f"none of the {n} cells of {label} is a level of the model{kinds * differ}: "
+                f"{option(unseen='missing')} leaves the whole column out. Convert the cells to "
+                "the levels of the column, or set them to missing.",
+                FitWarning,
             )
         codes[unknown] = _LEFT_OUT
         return codes
@@ -164,26 +178,6 @@ def level_codes(levels: tuple[Any, ...], cells: Any) -> Array:
     codes = np.where(ascending[nearest] == numbers, order[nearest], _UNKNOWN)
     codes[numbers != numbers] = MISSING
     return codes
-
-
-def warn_of_unknown(columns: Sequence[Column], batch: Sequence[Any]) -> None:
-    """Warn of columns that unseen="missing" leaves out whole: none of their cells is a level."""
-    names = tuple(column.name for column in columns if column.name is not None) or None
-    for i, (column, cells) in enumerate(zip(columns, batch, strict=True)):
-        if not column.levels:
-            continue
-        codes, is_text = level_codes(column.levels, cells), isinstance(column.levels[0], str)
-        n, differ = int((codes == _UNKNOWN).sum()), is_labeled(cells) != is_text
-        if n > (not differ) and not (codes >= 0).any():  # one row may well hold another level
-            kinds = (
-                f" (the levels are {'text' if is_text else 'numbers'}, the cells are not)" * differ
-            )
-            warn_caller(
-                f"none of the {n} cells of {column_label(i, names)} is a level of the model{kinds}:"
-                f" {option(unseen='missing')} leaves the whole column out. Convert the cells to "
-                "the levels of the column, or set them to missing.",
-                FitWarning,
-            )
 
 
 def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:

@@ -27,7 +27,7 @@ from momentmix._typing import Array
 from momentmix.errors import InputError
 from momentmix.tables.columns import Kind, codes_of, is_labeled, numbers_of
 from momentmix.tables.formats.csv_text import FIRST_YEAR, LAST_YEAR, times_in
-from momentmix.tables.names import alike, column_label, left_out_notes
+from momentmix.tables.names import alike, left_out_notes
 from momentmix.wording import listed, option
 
 HEAD = 1 << 16  # rows that are looked at
@@ -69,70 +69,65 @@ def guess_columns(
     None is left out where they were `asked` for, or have no names.
     """
     asked = asked or names is None  # columns without names are known by their places
-    chosen: dict[int, Any] = dict(families)
-    left_out, many = dict[int, str](), dict[int, str]()
-    hints: dict[str, tuple[str, ...]] = {}
-    counts: list[int] = []
-    notes: list[str] = []
-    for i, (column, kind) in enumerate(zip(columns, kinds, strict=True)):
+    labels = [*map(str, range(len(columns)))] if names is None else [*map(ascii, names)]
+    chosen, hints, left_out = dict(families), dict[str, tuple[str, ...]](), dict[str, str]()
+    many, counts, notes = list[str](), list[int](), list[str]()
+    for i, (label, column, kind) in enumerate(zip(labels, columns, kinds, strict=True)):
+        head, why = column[:HEAD], ""
         if i in families:
             continue
-        head = column[:HEAD]
         if is_labeled(column):
             codes, every = codes_of(head)
             if any(isinstance(x, float) for x in every):
                 continue  # categories some of which are numbers that are not whole are no levels
             codes = codes[codes >= 0]
-            labels = every if kind.order else [every[k] for k in np.unique(codes).tolist()]
-            why = "" if kind.order or asked else _unusable_text(labels, len(codes))
-            if len(every) == 1 and not asked:
-                left_out[i] = _ONE_LEVEL
-            elif why:
-                left_out[i] = why
-            elif len(labels) > FEW_LEVELS and not kind.order:
-                many[i] = f"{column_label(i, names)} has {len(labels)}"
-            else:
+            levels = every if kind.order else [every[k] for k in np.unique(codes).tolist()]
+            texts = [x for x in levels if isinstance(x, str)]
+            if not asked:
+                why = "" if kind.order else _unusable_text(levels, len(codes))
+                why = _ONE_LEVEL if len(every) == 1 else why
+            if not why and len(levels) > FEW_LEVELS and not kind.order:
+                many.append(f"column {label} has {len(levels)}")
+            elif not why:
                 chosen[i] = "categorical"
-                texts = [x for x in labels if isinstance(x, str)]
                 if len({x.strip() for x in texts}) < len(texts):
-                    notes.append(f"column {_key(i, names)} has levels that differ by spaces alone")
+                    notes.append(f"column {label} has levels that differ by spaces alone")
         elif kind.kind == "bool":
             chosen[i] = "bernoulli"
         elif names is not None:
             numbers = numbers_of(head)
             observed = numbers[numbers == numbers]
-            if not asked and _INDEX.fullmatch(names[i]):
-                left_out[i] = "it is the index of a pandas frame"
-            elif not len(observed) or not _are_whole(observed):
-                continue
-            elif not asked and (why := _unusable_numbers(observed, len(numbers), names[i])):
-                left_out[i] = why
-            elif hint := _hint(observed, names[i]):
-                hints[names[i]] = hint
-            elif _are_counts(observed):
-                counts.append(i)
+            is_whole = len(observed) > 0 and _are_whole(observed)
+            if not asked:
+                is_index = _INDEX.fullmatch(names[i])
+                why = "it is the index of a pandas frame" if is_index else ""
+                why = why or (
+                    _unusable_numbers(observed, len(numbers), names[i]) if is_whole else ""
+                )
+            if not why and is_whole:
+                if hint := _hint(observed, names[i]):
+                    hints[names[i]] = hint
+                elif _are_counts(observed):
+                    counts.append(i)
+        if why:
+            left_out[label] = why
     if many:
         raise InputError(
             f"text must have at most {FEW_LEVELS} different levels to be taken as categories by "
-            f"default; {', '.join(many.values())}. Leave such columns out with "
-            f'{option(exclude=...)}; or pass families={{…: "categorical"}} '
-            "(--families …=categorical), perhaps after joining rare levels."
+            f"default; {', '.join(many)}. Leave such columns out with {option(exclude=...)}; or "
+            'pass families={…: "categorical"} (--families …=categorical), perhaps after joining '
+            "rare levels."
         )
+    gone = left_out_notes(left_out)
     if len(left_out) == len(columns):
-        reasons = "; ".join(f"{column_label(i, names)}: {w}" for i, w in left_out.items())
         raise InputError(
-            f"the table has no usable column ({reasons}). Pass columns of numbers or of few "
+            f"the table has no usable column: {'; '.join(gone)}. Pass columns of numbers or of few "
             f"levels, or give the families of columns in {option(families=...)}."
         )
-    gone = left_out_notes({_key(i, names): why for i, why in left_out.items()})
     hinted = [_hint_note(alike_names, *hint) for hint, alike_names in alike(hints).items()]
-    kept = [i for i in range(len(columns)) if i not in left_out]
+    kept = [i for i, label in enumerate(labels) if label not in left_out]
     chosen = {k: chosen[i] for k, i in enumerate(kept) if i in chosen}
     return Guess(chosen, kept, [kept.index(i) for i in counts], (*gone, *notes, *hinted))
-
-
-def _key(column: int, names: tuple[str, ...] | None) -> str:
-    return str(column) if names is None else ascii(names[column])
 
 
 def _unusable_text(labels: Sequence[Any], n_observed: int) -> str:

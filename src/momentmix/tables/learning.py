@@ -31,8 +31,6 @@ from momentmix.tables.encoding import (
     Encoded,
     Unseen,
     check_numeric,
-    check_unseen,
-    warn_of_unknown,
 )
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, escaped_names, families_by_number
@@ -79,6 +77,69 @@ def schema_from(
         return learn(open_data(rows, Reading.of(reading), missing), families, missing).learned
 
 
+def open_rows(
+    source: Any,
+    columns: Sequence[str | int] | None = None,
+    missing: Missing = "error",
+    *,
+    families: Families = None,
+    exclude: Sequence[str | int] | None = None,
+    na_values: Sequence[str] | None = None,
+    delimiter: str | None = None,
+    decimal: str = ".",
+    header: bool | None = None,
+) -> TableRows:
+    """Open rows wherever they are, to read them in blocks as often as needed.
+
+    Parameters
+    ----------
+    source : array, data frame, query, path, address, glob, folder, list of paths, or binary stream
+        Arrays and pandas, polars or Arrow tables in memory; a polars LazyFrame, DuckDB relation,
+        pyarrow Dataset, Scanner or RecordBatchReader, or anything with ``__arrow_c_stream__``;
+        files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
+        .ndjson, the last four also with .gz; folders and globs of such files, in the order of their
+        names; addresses that fsspec reads (s3://, https://, …), whose files are copied to a
+        temporary folder, as are queries and streams of batches or of bytes, which are CSV.
+    columns : sequence of str or int, optional
+        Names or numbers of the columns to take, in this order; by default all but dates. A name
+        that several columns have is an error: take these by number.
+    exclude : sequence of str or int, optional
+        Columns to leave out.
+    families : dict or Schema, optional
+        What columns are, as in `fit`, by name or number; the others are guessed. The rows are then
+        features. By default they are numbers, and a fit or a summary learns what these are.
+    na_values : sequence of str, optional
+        For text files: texts that mean a missing cell, in place of NA, NaN, null and their
+        like. An empty field is always missing.
+    missing : {"error", "drop", "model"}
+        What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
+        give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
+    delimiter, decimal : str
+        For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
+    header : bool, optional
+        For CSV and Excel: whether the first line holds the names of the columns. By default it does
+        if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
+        columns and no other row is like them, where they alone are quoted, where they are years
+        above numbers that are none, and where they are whole above columns of fractions; ``notes``
+        of the rows says so.
+
+    Returns
+    -------
+    TableRows
+        With ``n_features``, ``feature_names``, ``n_rows`` and ``blocks()``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> source = open_rows(np.arange(6.0).reshape(3, 2), columns=[1])
+    >>> [block.tolist() for block in source.blocks()]
+    [[[1.0], [3.0], [5.0]]]
+    """
+    reading = Reading(delimiter, decimal, na_values, header, columns, exclude)
+    rows = reading.open(source, missing)
+    return rows if families is None else learn(rows, families, missing)
+
+
 def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
     """Rows of a table anywhere; options that do not fit it, and copies of files, are errors."""
     reading.check_for(data)
@@ -99,12 +160,12 @@ def learn(
     the contents of all rows, where `rows` are the first of them; by default a pass does.
 
     >>> import numpy as np
-    >>> from momentmix.tables.opening import open_rows
     >>> rows = open_rows(np.array([[1.5, 0], [np.nan, 2], [2.5, 1]]))
     >>> learn(rows, {1: "log1p"}, "model").feature_names
     ('0', '0 seen', '1')
     """
     check_missing(missing)
+    families = rows.encoding if families is None else families
     rows = rows if missing == "error" else rows.changed(missing=missing)
     find = find or contents_of
     if isinstance(families, Schema):
@@ -219,7 +280,7 @@ def contents_of(rows: TableRows, families: Mapping[int, Any]) -> list[Content]:
     read = {}
     for j, content in enumerate(contents):
         is_open = _has_levels(families.get(j)) and content.kind.kind != "bool"
-        if keeps_gaps(rows.missing) or content.kind.kind == "text" or j in rows.texts or is_open:
+        if keeps_gaps(rows.missing) or content.kind.kind == "text" or is_open:
             read[j] = content
         else:
             content.has_cells = True
@@ -329,9 +390,8 @@ def rows_with(schema: Schema, rows: TableRows, owner: str = "the schema") -> Tab
     return rows.as_text(texts if source.nulls else ()).with_schema(schema)
 
 
-def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "error") -> TableRows:
-    """Rows of anything that holds a table, with a model's columns; warns of unknown levels."""
-    check_unseen(unseen)
+def rows_to_predict(schema: Schema, data: Any, owner: str) -> TableRows:
+    """Rows of anything that holds a table, with the columns of a model."""
     names = schema.column_names
     if isinstance(data, TableRows):
         rows = data.changed(missing="model") if data.missing == "error" else data
@@ -341,17 +401,14 @@ def rows_to_predict(schema: Schema, data: Any, owner: str, unseen: Unseen = "err
         places = schema.places_in(first.column_names, first.n_columns, owner, first.name)
         rows = Reading(columns=places).open(sources, "model")
         warn_of_header(sources, names)
-    rows = rows_with(schema, rows, owner)
-    if unseen == "missing" and rows.sources[0].in_memory:
-        warn_of_unknown(schema.columns, rows.head() or [])
-    return rows
+    return rows_with(schema, rows, owner)
 
 
 def encoded_blocks(
     schema: Schema, data: Any, owner: str, unseen: Unseen = "error"
 ) -> Iterator[Encoded]:
     """Rows of anything as features of a model, block by block."""
-    rows, empty = rows_to_predict(schema, data, owner, unseen), True
+    rows, empty = rows_to_predict(schema, data, owner), True
     for block in rows.all_blocks(unseen=unseen):
         if len(block.features):
             empty = False

@@ -82,14 +82,21 @@ def matching(column: object, names: Sequence[str] | None) -> list[int]:
     return [i for i, name in enumerate(names) if fnmatchcase(name, column)]
 
 
-def number_of(column: object, names: Sequence[str] | None, n_columns: int, problem: str) -> int:
-    """Number of a column that is given by number or name; `problem` as of `place_of`."""
+def number_of(
+    column: object, names: Sequence[str] | None, n_columns: int, problem: str, note: str = ""
+) -> int:
+    """Number of a column that is given by number or name; `problem` as of `place_of`.
+
+    A number may also be a name, as a year is.
+    """
     if isinstance(column, str):
-        return place_of(column, names, problem)
+        return place_of(column, names, problem, note)
     if not isinstance(column, bool) and hasattr(column, "__index__"):
-        number = column.__index__()
+        number = int(column.__index__())
         if 0 <= number < n_columns:
-            return int(number)
+            return number
+        if str(number) in (names or ()):
+            return place_of(str(number), names, problem)
     raise InputError(f"{problem} {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
 
 
@@ -113,16 +120,17 @@ def families_by_number(
 
 
 def match_names(
-    expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False
+    expected: Sequence[str], names: Sequence[str], owner: str, *, others: bool = False, of: str = ""
 ) -> list[int]:
-    """Positions of the names that `owner` has; raise where there are not these, or `others`."""
+    """Positions of the names that `owner` has; raise where there are not these, or `others`.
+
+    `of` begins the message: whose names these are.
+    """
     known = {*expected}
     check_feature_names(name for name in names if name in known)
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
-    extra = sorted(set(names) - known, key=positions.__getitem__)
-    if not lacking and others:
-        extra = []
+    extra = [name for name in positions if name not in known and (lacking or not others)]
     if not lacking and not extra:
         return [positions[name] for name in expected]
     reasons = [
@@ -132,7 +140,7 @@ def match_names(
     ]
     cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
     raise InputError(
-        f"the columns must be the features of {owner}, in any order; {' and '.join(reasons)}. "
+        f"{of}the columns must be those of {owner}, in any order; {' and '.join(reasons)}. "
         f"{cure} columns so that the names are {escaped_names(expected)}; the columns of a plain "
         "array are taken by position."
     )
@@ -170,7 +178,7 @@ def left_out_notes(reasons: Mapping[str, str]) -> list[str]:
 
 def alike(values: Mapping[str, T]) -> dict[T, list[str]]:
     """Return the names that have each value."""
-    found: dict[T, list[str]] = {}
+    names: dict[T, list[str]] = {}
     for name, value in values.items():
-        found.setdefault(value, []).append(name)
-    return found
+        names.setdefault(value, []).append(name)
+    return names

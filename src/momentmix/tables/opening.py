@@ -1,4 +1,4 @@
-"""`open_sources`: anything that holds a table → sources; `open_rows`: the same → rows."""
+"""`open_sources`: anything that holds a table → sources; `Reading`: the keywords of reading."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import os
 import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,8 @@ from momentmix.tables.formats import arrow_files, copies
 from momentmix.tables.formats.csv_file import CsvFile
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.formats.npy_file import NpyFile
-from momentmix.tables.formats.pandas_files import read_excel, read_json_lines
-from momentmix.tables.selection import choose_columns, match_columns, usable_columns
-from momentmix.tables.source import Source
+from momentmix.tables.formats.other_files import NpyFile, read_excel, read_json_lines
+from momentmix.tables.source import Source, choose_columns, match_columns, usable_columns
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
@@ -44,10 +41,6 @@ _READERS: dict[str, Any] = {
 _KNOWN = f"{', '.join(_READERS)}; the last four also with .gz"
 _READERS |= {f"{suffix}.gz": _READERS[suffix] for suffix in (".csv", ".tsv", ".jsonl", ".ndjson")}
 _OF_FILES = ("na_values", "delimiter", "decimal", "header")
-_BY_HAND = (
-    "Download it first, or pipe its CSV to '-', e.g. curl -s https://… | momentmix summarize - -o "
-    "x.mms."
-)
 
 
 @dataclass(frozen=True)
@@ -69,23 +62,19 @@ class Reading(Dialect):
         return cls(**options)
 
     def open(
-        self,
-        data: Any,
-        missing: Missing = "error",
-        expected: Sequence[str] | None = None,
+        self, data: Any, missing: Missing = "error", expected: Sequence[str] | None = None
     ) -> TableRows:
-        """The rows of anything that holds a table, or of sources that are open already."""
+        """The rows of anything that holds a table; without columns, those `expected`."""
         check_missing(missing)
-        sources = open_sources(data, self, expected)
-        guessed, columns = _header_notes(sources, expected), self.columns
+        sources, columns = open_sources(data, self, expected), self.columns
         if columns is None and expected is not None and sources[0].column_names is not None:
             columns = list(expected)
-        are_chosen, first = columns is not None, choose_columns(sources[0], columns)
-        others = [match_columns(sources[0], first, x, not are_chosen) for x in sources[1:]]
-        found = [first, *others]
-        places, notes = usable_columns(sources, found, self.exclude, are_chosen)
-        chosen = [[numbers[k] for k in places] for numbers in found]
-        return TableRows(sources, chosen, missing, are_chosen, (*guessed, *notes))
+        chosen = choose_columns(sources[0], columns)
+        numbers = [match_columns(sources[0], chosen, x, columns is None) for x in sources]
+        places, notes = usable_columns(sources, numbers, self.exclude, columns is not None)
+        numbers = [[own[k] for k in places] for own in numbers]
+        notes = (*_header_notes(sources, expected), *notes)
+        return TableRows(sources, numbers, missing, columns is not None, notes)
 
     def check_for(self, data: Any) -> None:
         """Raise where an option was given that rows of this kind do not take."""
@@ -109,64 +98,6 @@ class Reading(Dialect):
 READ_ALL = Reading()
 
 
-def open_rows(
-    source: Any,
-    columns: Sequence[str | int] | None = None,
-    missing: Missing = "error",
-    *,
-    exclude: Sequence[str | int] | None = None,
-    na_values: Sequence[str] | None = None,
-    delimiter: str | None = None,
-    decimal: str = ".",
-    header: bool | None = None,
-) -> TableRows:
-    """Open rows wherever they are, to read them in blocks as often as needed.
-
-    Parameters
-    ----------
-    source : array, data frame, query, path, address, glob, folder, list of paths, or binary stream
-        Arrays and pandas, polars or Arrow tables in memory; a polars LazyFrame, DuckDB relation,
-        pyarrow Dataset, Scanner or RecordBatchReader, or anything with ``__arrow_c_stream__``;
-        files .npy, .parquet, .arrow, .feather, .xlsx (the first sheet), .csv, .tsv, .jsonl and
-        .ndjson, the last four also with .gz; folders and globs of such files, in the order of their
-        names; addresses that fsspec reads (s3://, https://, …), whose files are copied to a
-        temporary folder, as are queries and streams of batches or of bytes, which are CSV.
-    columns : sequence of str or int, optional
-        Names or numbers of the columns to take, in this order; by default all but dates. A name
-        that several columns have is an error: take these by number.
-    exclude : sequence of str or int, optional
-        Columns to leave out.
-    na_values : sequence of str, optional
-        For text files: texts that mean a missing cell, in place of NA, NaN, null and their
-        like. An empty field is always missing.
-    missing : {"error", "drop", "model"}
-        What to do with rows that hold missing, NaN or infinite values: raise, leave them out, or
-        give NaN for a missing cell, for a fit with ``missing="model"`` (infinite ones raise).
-    delimiter, decimal : str
-        For CSV; by default a comma (a tab for .tsv) and a point. ASCII characters.
-    header : bool, optional
-        For CSV and Excel: whether the first line holds the names of the columns. By default it does
-        if any of it is text; numbers are names where they count 0, 1, … or 1, 2, … over two or more
-        columns and no other row is like them, where they alone are quoted, where they are years
-        above numbers that are none, and where they are whole above columns of fractions; ``notes``
-        of the rows says so.
-
-    Returns
-    -------
-    TableRows
-        With ``n_features``, ``feature_names``, ``n_rows`` and ``blocks()``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> source = open_rows(np.arange(6.0).reshape(3, 2), columns=[1])
-    >>> [block.tolist() for block in source.blocks()]
-    [[[1.0], [3.0], [5.0]]]
-    """
-    reading = Reading(delimiter, decimal, na_values, header, columns, exclude)
-    return reading.open(source, missing)
-
-
 def open_sources(
     data: Any, reading: Reading = READ_ALL, expected: Sequence[str] | None = None
 ) -> list[Source]:
@@ -188,14 +119,14 @@ def open_sources(
     return [MemoryTable(data, expected=expected)]
 
 
-def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> tuple[str, ...]:
+def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> list[str]:
     """A note on first lines that were taken for names, of all sources; not of expected names."""
-    found = [source for source in sources if source.header_note]
-    names = found[0].column_names if found else ()
-    if not found or (expected is not None and (names is None or {*expected} <= {*names})):
-        return ()
-    more = f" (so in {len(found) - 1} more files)" if len(found) > 1 else ""
-    return (f"{found[0].header_note}{more}",)
+    guessed = [source for source in sources if source.header_note]
+    names = guessed[0].column_names if guessed else ()
+    if not guessed or (expected is not None and (names is None or {*expected} <= {*names})):
+        return []
+    more = f" (so in {len(guessed) - 1} more files)" if len(guessed) > 1 else ""
+    return [f"{guessed[0].header_note}{more}"]
 
 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:
@@ -221,11 +152,18 @@ def path_list(source: Any) -> list[str]:
     return [os.fspath(item) for item in items]
 
 
+def _files(text: str) -> list[Path] | list[copies.LocalCopy]:
+    """The files of a path, folder or pattern; copies of those at an address."""
+    if copies.is_address(text) and not text.startswith("file:") and not Path(text).exists():
+        return copies.remote_files(text, _suffix)
+    return expand(text)
+
+
 def expand(text: str) -> list[Path]:
     """The files of a path, folder or pattern."""
     path = Path(text)
     if path.is_dir():
-        files = sorted(p for p in path.rglob("*") if _readable(p.relative_to(path)) and p.is_file())
+        files = sorted(p for p in path.rglob("*") if _suffix(p.relative_to(path)) and p.is_file())
         if not files:
             raise NoInputError(f"{text} is a folder without data files ({_KNOWN}); give another.")
         return files
@@ -243,44 +181,29 @@ def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
     if not copies.is_address(path):
         return NoInputError(f"{path} does not exist; check the path.")
-    cure = f"momentmix reads files on this machine. {_BY_HAND}"
+    cure = "download it first."
     if path.startswith("file:"):
         cure = "give the path alone, without file://."
     return NoInputError(f"{without_secrets(path)} is an address; {cure}")
 
 
-def _files(text: str) -> list[Path] | list[copies.LocalCopy]:
-    """The files of a path, folder or pattern; copies of those at an address."""
-    if not copies.is_address(text) or Path(text).exists():
-        return expand(text)
-    if text.startswith("file:"):
-        raise missing_input(text)
-    if find_spec("fsspec") is None:
-        raise NoInputError(
-            f"{without_secrets(text)} is an address; reading it needs fsspec, which is not "
-            f"installed: pip install momentmix[remote]. {_BY_HAND}"
-        )
-    return copies.remote_files(text, lambda path: _readable(Path(path)), _suffix)
-
-
-def _readable(relative: Path) -> bool:
-    hidden = any(part.startswith((".", "_")) for part in relative.parts)
-    return not hidden and bool(_suffix(relative.name))
-
-
-def _suffix(name: str) -> str:
-    """Return the ending of a name that has a known format, in lower case; else ""."""
-    return next((s for s in _READERS if name.lower().endswith(s)), "")
+def _suffix(path: str | os.PathLike[str]) -> str:
+    """The ending, in lower case, of a path that has a known format and no hidden part; else ""."""
+    parts = Path(path).parts
+    if not parts or any(part.startswith((".", "_")) for part in parts):
+        return ""
+    return next((suffix for suffix in _READERS if parts[-1].lower().endswith(suffix)), "")
 
 
 def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
     """The source of a data file, by the ending of its name."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is not a regular file; give a file, or pipe CSV to '-'.")
-    suffix = _suffix(os.path.basename(path))
-    if not suffix:
+    name = os.path.basename(path).lower()
+    reader = next((_READERS[suffix] for suffix in _READERS if name.endswith(suffix)), None)
+    if reader is None:
         raise InputError(
             f"{path} has no known ending; momentmix reads {_KNOWN}. Rename or convert it."
         )
-    source: Source = _READERS[suffix](path, dialect)
+    source: Source = reader(path, dialect)
     return source

@@ -67,7 +67,8 @@ class Rows(ABC):
     schema: Schema | None = None  # by which columns became features; None where they are these
     expected_rows: int | None = None  # where it is known without reading them
     is_remote = False  # whether rows lie on other machines: few of them should be taken here
-    row_counts: Float | None = None  # how many rows each counts as, where they have weights
+    weights: Float | None = None  # as they were given
+    row_counts: Float | None = None  # how many rows each counts as, by its weight
     dropped: Spread | None = None  # cells that are seen in rows with gaps, which were left out
     is_frequency = True  # whether a row that counts as several is that many rows
 
@@ -113,12 +114,13 @@ class Rows(ABC):
         return RowsWithout(self, places)
 
     def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
-        """`work` of every block, a tuple, added up entry by entry.
+        """`work` of every block, a tuple, added up entry by entry; also of the counts of its rows.
 
         The order of the blocks makes the bits independent of the number of threads.
         """
+        blocks = self._blocks_with(self.row_counts)
         with few_threads(True):
-            total: Sums | None = add_sums(map_in_order(work, self.blocks(), n_threads))
+            total: Sums | None = add_sums(map_in_order(lambda x: work(*x), blocks, n_threads))
         if total is None:
             raise InputError("rows must hold at least one row; the source gave none.")
         return total
@@ -129,15 +131,19 @@ class Rows(ABC):
 
     def summarize_into(self, summary: Any) -> Any:
         """Add all rows, with their weights, to an empty MomentSummary, and return it."""
-        for block, weights in self._weighted_blocks():
+        for block, *weights in self._blocks_with(self.weights):
             check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
-            summary.update(self.summand(block), weights)
+            summary.update(self.summand(block), *weights)
         if not summary.n_rows:
             raise InputError("rows must hold at least one row; the source gave none.")
         return summary
 
-    def _weighted_blocks(self) -> Iterator[tuple[Float, Float | None]]:
-        return ((block, None) for block in self.blocks())
+    def _blocks_with(self, values: Float | None) -> Iterator[tuple[Float, ...]]:
+        """Blocks, and the values of their rows where there are some."""
+        start = 0
+        for block in self.blocks():
+            yield (block,) if values is None else (block, values[start : start + len(block)])
+            start += len(block)
 
 
 class BlockRows(Rows):
@@ -298,6 +304,7 @@ class WeightedRows(BlockRows):
     """
 
     rows: Rows
+    weights: Float
     row_counts: Float
 
     def __init__(self, rows: Rows, weights: Float) -> None:
@@ -320,25 +327,12 @@ class WeightedRows(BlockRows):
     def sum_blocks(self, work: Callable[..., Sums], n_threads: int = 1) -> Sums:
         if isinstance(self.rows, DeviceRows):
             return work(self.rows.rows, self.row_counts)
-        blocks = self._blocks_with(self.row_counts)
-        with few_threads(True):
-            total: Sums = add_sums(map_in_order(lambda pair: work(*pair), blocks, n_threads))
-        return total
+        return super().sum_blocks(work, n_threads)
 
     def summarize_into(self, summary: Any) -> Any:
         if isinstance(self.rows, DeviceRows | ArrayRows):
             return summary.update(self.summand(self.rows.rows), self.weights)
         return super().summarize_into(summary)
-
-    def _weighted_blocks(self) -> Iterator[tuple[Float, Float]]:
-        return self._blocks_with(self.weights)
-
-    def _blocks_with(self, values: Float) -> Iterator[tuple[Float, Float]]:
-        """Blocks, and the values of their rows."""
-        start = 0
-        for block in self.blocks():
-            yield block, values[start : start + len(block)]
-            start += len(block)
 
 
 # -- sums and places ---------------------------------------------------------------------------

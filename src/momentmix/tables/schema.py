@@ -86,8 +86,7 @@ class Schema:
     @lazy_property
     def column_names(self) -> tuple[str, ...] | None:
         """Names of the columns, or None."""
-        names = [column.name for column in self.columns if column.name is not None]
-        return tuple(names) or None
+        return encoding.names_of(self.columns)
 
     @lazy_property
     def feature_names(self) -> tuple[str, ...]:
@@ -208,7 +207,10 @@ class Schema:
             raise InputError("rows must hold at least one row; got none. Skip empty blocks.")
         places = self.places_in(table.column_names, table.n_columns, "the schema", "rows")
         ((_, batch),) = table.batches(places)
-        where = encoding.place_of(self.columns)
+
+        def where(row: int, column: int) -> str:
+            return f"row {row}, {column_label(column, self.column_names)}"
+
         features, left_out = encoding.encode(self.columns, batch, where)
         if left_out is not None:
             raise encoding.missing_cell(left_out, where)

@@ -1,4 +1,7 @@
-"""`Source`: one table as batches of columns that can be read again; columns by number."""
+"""`Source`: one table as batches of columns that can be read again; columns by number.
+
+Columns to take of each table are chosen by a name that one column has, or by number.
+"""
 
 from __future__ import annotations
 
@@ -8,38 +11,53 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from momentmix.errors import InputError, printable
+from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind
+from momentmix.tables.names import (
+    check_encodable,
+    left_out_notes,
+    match_names,
+    matching,
+    number_of,
+)
 from momentmix.wording import option
 
 BATCH_ROWS = 1 << 17  # a quarter of them takes pyarrow a third longer, though they fit a cache
 _BATCH_BYTES = 1 << 24  # of numbers, however many columns
 _END = 1 << 16  # bytes
 _MOST_PACKED = 1000  # bytes that a byte of a file holds: lengths beyond are damaged
+_USABLE = ("number", "bool", "mixed", "text")  # kinds of columns that can be features
 _DAMAGE = (UnicodeError, SystemError, OverflowError)  # what pyarrow raises besides its own errors
 
 Columns = Sequence[int]  # by number
-Batch = tuple[int, list[Any]]  # number of the first row; the chosen columns, in that order
+# Number of the first row; the chosen columns, in that order: a list, or the rows of one array.
+Batch = tuple[int, Any]
 
 
 class Source(ABC):
-    """One table."""
+    """One table; of a file, `path` is where it is, and `name` is for messages."""
 
-    name: str  # for messages
-    column_names: tuple[str, ...] | None
+    name: str
+    path: Path | None = None
+    column_names: tuple[str, ...] | None = None
     n_columns: int
     n_rows: int | None = None  # None: not known before all rows have been read
     in_memory: bool = False
     nulls: tuple[str, ...] = ()  # of CSV: texts that mean a missing cell
-    mark: str = ""  # of a file: what tells it from others that have the same sums
     header_note: str | None = None  # where it is a guess whether a first line of numbers is names
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path, self.name = Path(path), str(path)
+        self._copy = path  # a temporary file lives as long as this
+        self._opened = self._stamp()
 
     @abstractmethod
     def batches(
@@ -72,65 +90,66 @@ class Source(ABC):
         """The place of a cell in words."""
         return f"{self.name}, {self.where(row)}, {self.label(column)}"
 
-    def check_unchanged(self) -> None:
-        """Raise unless the table is as it was when it was opened."""
-        return  # what is in memory does not change by itself
-
-
-class FileSource(Source):
-    """A file on disk; ``str(path)`` is its name in messages. A `LocalCopy` lives as long as it."""
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path, self.name, self._given = Path(path), str(path), path
-        self._opened = self._stamp()
+    # -- files -------------------------------------------------------------------------------------
 
     @lazy_property
     def mark(self) -> str:
-        """Digest of the size and the ends of the file, not of its name: a copy is the same file."""
+        """Digest of the size and the ends of a file, not of its name: a copy is the same file."""
+        if self.path is None:
+            return ""
         with self.path.open("rb") as file:
             head, size = file.read(_END), file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _END))
             return hashlib.sha256(b"%d %b %b" % (size, head, file.read())).hexdigest()
 
-    def _stamp(self) -> tuple[int, int]:
+    def _stamp(self) -> tuple[int, int] | None:
+        if self.path is None:
+            return None  # what is in memory does not change by itself
         status = self.path.stat()
         return status.st_size, status.st_mtime_ns
 
     def check_unchanged(self) -> None:
-        """Raise unless the file has the size and time of when it was opened."""
-        now = self._stamp()
-        if now != self._opened:
+        """Raise unless a file has the size and time of when it was opened."""
+        if self.path is not None and self._stamp() != self._opened:
             raise InputError(
                 f"{self.name} changed while it was being read (bytes and time of change were "
-                f"{self._opened}, and are {now}). Run again when it is complete."
+                f"{self._opened}, and are {self._stamp()}). Run again when it is complete."
             )
 
     def _refuses_damage(self) -> Any:
-        """Turn what pyarrow raises at unreadable bytes into an error that names the file."""
+        """Turn what pyarrow raises at unreadable bytes into an error that names the source."""
         return refuse_damage(self._unreadable, self._n_bytes)
+
+    def _n_bytes(self) -> float:
+        return math.inf if self.path is None else self.path.stat().st_size
 
     def _unreadable(self, text: str) -> InputError:
         size = self._n_bytes()
         if not size:
             return InputError(f"{self.name} is empty (0 bytes).")
+        if self.path is None:
+            return InputError(f"{self.name} cannot be read: {text}")
         return InputError(
             f"{self.name} cannot be read; it is truncated, damaged or of another format ({size} "
             f"bytes): {text} Write or copy it again."
         )
 
-    def _n_bytes(self) -> float:
-        return self.path.stat().st_size
-
 
 def check_different(sources: Sequence[Source]) -> None:
     """Raise where one file is a copy of another, whose rows would count twice."""
     alike = defaultdict[str, list[Path]](list)
-    files = [source for source in sources if isinstance(source, FileSource)]
-    for source in files if len(files) > 1 else ():
+    for source in sources if len(sources) > 1 else ():
+        if source.path is None:
+            continue
         others = alike[source.mark]
         if any(filecmp.cmp(source.path, other, shallow=False) for other in others):
             raise InputError(counted_twice(source.name))
         others.append(source.path)
+
+
+def counted_twice(name: str) -> str:
+    """The message for an input that holds the same rows as another one."""
+    return f"{name} holds the same rows as an input before it; leave it out, or they count twice."
 
 
 def batch_rows(n_columns: int) -> int:
@@ -157,26 +176,141 @@ def refuse_damage(
             asked = re.search(r"size (\d+) failed", str(error))
             if asked is None or int(asked[1]) <= _MOST_PACKED * n_bytes():
                 raise
-        text = str(error).strip().partition("\n")[0].partition(" Detail: ")[0]
-        raise refusal(printable(text)[:200]) from None
+        raise refusal(first_line(error)) from None
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error of another library, without what a terminal would obey."""
+    return printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])[:200]
 
 
 def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """Content of a column in all sources; an error where it is text or dates in some only."""
-    places = [(source.kind(i), source, i) for source, i in zip(sources, columns, strict=True)]
-    known = [place for place in places if place[0] != NO_CELL] or places[:1]
-    first, source, column = known[0]
-    for kind, other, i in known[1:]:
-        if any((kind.kind == what) != (first.kind == what) for what in ("text", "bool", "date")):
-            raise InputError(
-                f"a column must hold the same in all inputs; {source.label(column)} is "
-                f"{first.type} in {source.name}, and {other.label(i)} is {kind.type} in "
-                f"{other.name}. Convert it, take it as categories with {option(families=...)}, or "
-                f"leave it out with {option(exclude=...)}."
+    """Content of a column in all sources; "varied", with the error, if only some have text."""
+    kinds = [source.kind(i) for source, i in zip(sources, columns, strict=True)]
+    filled = [k for k, kind in enumerate(kinds) if kind != NO_CELL] or [0]
+    first, *others = filled
+    for k in others:
+        if any((kinds[k].kind == x) != (kinds[first].kind == x) for x in ("text", "bool", "date")):
+            one, other = (f"{kinds[i].type} in {sources[i].name}" for i in (first, k))
+            return Kind(
+                "varied",
+                f"a column must hold the same in all inputs; {sources[first].label(columns[first])}"
+                f" is {one}, and {sources[k].label(columns[k])} is {other}. Convert it, take it as "
+                f"categories with {option(families=...)}, or leave it out with "
+                f"{option(exclude=...)}.",
             )
-    return next((kind for kind, *_ in known if kind.kind == "mixed"), first)
+    return next((kinds[k] for k in filled if kinds[k].kind == "mixed"), kinds[first])
 
 
-def counted_twice(name: str) -> str:
-    """The message for an input that holds the same rows as another one."""
-    return f"{name} holds the same rows as an input before it; leave it out, or they count twice."
+# -- columns of several tables ---------------------------------------------------------------------
+
+
+def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[int]:
+    """Return the numbers of the chosen columns; None for all, whose names must then differ."""
+    names = table.column_names
+    if columns is None:
+        _check_different(table, names or ())
+        return list(range(table.n_columns))
+    if isinstance(columns, str):
+        raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
+    note = table.header_note  # the names may be the first row
+    said = f" Note: {note}." if note else ""
+    named, chosen = list[int](), list[list[int]]()
+    for column in columns:
+        numbers = matching(column, names)
+        if not numbers:
+            problem = f"{table.name} has no column"
+            numbers = [number_of(column, names, table.n_columns, problem, said)]
+            named += numbers
+        if isinstance(column, str):
+            _check_different(table, [column])
+        chosen.append(numbers)
+    if not chosen or len(set(named)) != len(named):
+        raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
+    return list(dict.fromkeys(chain.from_iterable(chosen)))
+
+
+def _check_different(table: Source, names: Iterable[str]) -> None:
+    """Raise where several columns have one of these names."""
+    numbers = defaultdict[str, list[str]](list)
+    for i, name in enumerate(table.column_names or ()):
+        numbers[name].append(str(i))
+    repeated = [name for name in sorted({*names}) if len(numbers[name]) > 1][:5]
+    if repeated:
+        listed = (f"{name!a} (columns {', '.join(numbers[name][:5])})" for name in repeated)
+        raise InputError(
+            f"{table.name}: names of columns must differ from each other; repeated: "
+            f"{', '.join(listed)}. Choose columns by number with {option(columns=...)}, or rename "
+            "them."
+        )
+
+
+def match_columns(first: Source, chosen: list[int], table: Source, all_columns: bool) -> list[int]:
+    """The chosen columns in another table: by number if its names are the same, else by name."""
+    names, others = first.column_names, table.column_names
+    if names == others and (names is not None or first.n_columns == table.n_columns):
+        return chosen
+    if names is None or others is None:
+        facts = [
+            f"{x.name} has {x.n_columns} columns, with{'out' * (x.column_names is None)} names"
+            for x in (first, table)
+        ]
+        raise InputError(
+            f"all inputs must have the same columns; {', '.join(facts)}. Write names into both, or "
+            f"pass {option(header=True)} or {option(header=False)} if the first lines of both are "
+            "names, or rows."
+        )
+    wanted = [names[i] for i in chosen]
+    for source in (first, table):
+        _check_different(source, wanted)
+    return match_names(wanted, others, first.name, others=not all_columns, of=f"{table.name}: ")
+
+
+def usable_columns(
+    tables: Sequence[Source],
+    columns: Sequence[Sequence[int]],
+    exclude: Sequence[str | int] | None,
+    asked: bool,
+) -> tuple[list[int], tuple[str, ...]]:
+    """Places of usable columns, and notes on others; dates that were `asked` for are an error."""
+    first = tables[0]
+    excluded = set() if exclude is None else set(choose_columns(first, exclude))
+    places, refused, dates = list[int](), list[str](), dict[str, str]()
+    for k, number in enumerate(columns[0]):
+        if number in excluded:
+            continue
+        kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
+        odd = next((kind for kind in kinds if kind.kind not in _USABLE), None)
+        label = first.label(number).removeprefix("column ")
+        if odd is None:
+            places.append(k)
+        elif odd.kind == "date" and not asked:
+            dates[label] = "dates"
+        elif (problem := first.problem(number)) is not None:
+            file = "" if first.in_memory else f"{first.name}: "
+            raise type(problem)(f"{file}{problem} Or leave it out: {option(exclude=...)}.")
+        else:
+            refused.append(f"{label} ({odd.type})")
+    if refused:
+        raise InputError(
+            f"{first.name}: columns must hold numbers, or text of few levels; these do not: "
+            f"{', '.join(refused)}. Leave them out with {option(exclude=...)}, or convert them."
+        )
+    notes = left_out_notes(dates)
+    if not places:
+        raise InputError(
+            f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
+            f"columns of numbers or of few levels with {option(columns=...)}."
+        )
+    return places, tuple(notes)
+
+
+def feature_names(table: Source, chosen: Sequence[int]) -> tuple[str, ...] | None:
+    """Names of the chosen columns; if several have the same one, their numbers are appended."""
+    if table.column_names is None:
+        return None
+    names = [table.column_names[i] for i in chosen]
+    check_encodable(names)
+    times = Counter(names)
+    numbered = zip(names, chosen, strict=True)
+    return tuple(f"{name} [{i}]" if times[name] > 1 else name for name, i in numbered)

@@ -15,11 +15,10 @@ from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
 from momentmix.tables.columns import Kind, kind_of, missing_cells, numbers_of, warn_integers
-from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell, warn_of_unknown
+from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.selection import feature_names
-from momentmix.tables.source import Source, common_kind
+from momentmix.tables.source import Source, common_kind, feature_names
 from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]
@@ -67,7 +66,6 @@ class TableRows(Rows):
     """
 
     may_count: tuple[int, ...] = ()  # columns of whole numbers without a given family
-    texts: frozenset[int] = frozenset()  # columns of CSV to be read as text, by place
     encoding: Schema | None = None  # by which rows are encoded; None before it was learned
     n_dropped = 0
     _n_rows: int | None = None
@@ -84,7 +82,7 @@ class TableRows(Rows):
         self.missing, self.notes = missing, notes
         self.chosen = chosen  # whether the columns were chosen: none is then left out
         self.block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(columns[0]))))
-        self.kinds = [_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
+        self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
         counts = [source.n_rows for source in sources]
         self.expected_rows = None if None in counts else sum(n for n in counts if n is not None)
@@ -105,18 +103,16 @@ class TableRows(Rows):
         return self.changed(
             columns=[[numbers[j] for j in places] for numbers in self.columns],
             kinds=[self.kinds[j] for j in places],
-            texts=frozenset(k for k, j in enumerate(places) if j in self.texts),
             column_names=None if names is None else tuple(names[j] for j in places),
             encoding=None,
         )
 
     def as_text(self, places: Sequence[int]) -> TableRows:
-        """The same tables with columns of CSV that are read as text, and no others."""
+        """The same tables with columns of CSV that are read as text, whatever they hold."""
         kinds = list(self.kinds)
-        for j in places:
-            if kinds[j].kind == "varied" and all(source.nulls for source in self.sources):
-                kinds[j] = Kind("text", "text")
-        return self.changed(texts=frozenset(places), kinds=kinds)
+        for j in places if all(source.nulls for source in self.sources) else ():
+            kinds[j] = Kind("text", "text")
+        return self.changed(kinds=kinds)
 
     @property
     def learned(self) -> Schema:
@@ -193,7 +189,7 @@ class TableRows(Rows):
         source = self.sources[table]
         places = range(len(self.kinds)) if places is None else places
         columns = [*(self.columns[table][j] for j in places), *others]
-        texts = [k for k, j in enumerate(places) if j in self.texts]
+        texts = [k for k, j in enumerate(places) if self.kinds[j].kind == "text"]
         further = range(len(places), len(columns))
         texts, written = (texts, further) if as_written else ([*texts, *further], range(0))
         known = self.expected_rows
@@ -245,7 +241,7 @@ class TableRows(Rows):
         n_columns, schema = len(self.kinds), self.learned
         for first, batch in self.batches(table, None, others, unseen is not None):
             for start in range(0, len(batch[0]), self.block_rows):
-                part = [column[start : start + self.block_rows] for column in batch]
+                part = _rows_of(batch, slice(start, start + self.block_rows))
                 block = self._block(table, schema, first + start, part[:n_columns], unseen)
                 yield block._replace(others=part[n_columns:])
 
@@ -263,29 +259,25 @@ class TableRows(Rows):
 
         drops = self.missing == "drop"
         features, left_out = encode(schema.columns, batch, where, unseen or "error", drops)
-        if unseen == "missing" and left_out is not None and not (first or source.in_memory):
-            warn_of_unknown(schema.columns, batch)
-        if drops:
-            missing = np.zeros((size, 1), dtype=bool) if left_out is None else left_out.copy()
-            for j, column in enumerate(schema.columns if left_out is not None else ()):
-                if column.levels:  # a level that was never seen is no reason to drop the row
-                    missing[:, j] &= missing_cells(batch[j])
-            lost = np.asarray(missing.any(axis=1))
-            for seen in filter(None, map(schema.seen_of, range(schema.n_columns))):
-                lost |= features[:, seen] == 0
-            if lost.any():
-                gaps = missing[lost][:, schema.column_of] if left_out is not None else False
-                dropped = Spread.of(np.where(gaps, np.nan, features[lost]))
-                left_out = None if left_out is None else left_out[~lost]
-                return RowBlock(first, size, features[~lost], left_out, ~lost, dropped)
-        elif left_out is not None and (self.missing == "error" or unseen is None):
-            if self.encoding is None and self.missing != "error":
-                features[left_out] = np.nan
-                return RowBlock(first, size, features)
-            missing = left_out & np.column_stack([missing_cells(cells) for cells in batch])
-            if missing.any():
+        if left_out is None and not drops:
+            return RowBlock(first, size, features)
+        missing = np.zeros((size, schema.n_columns), bool) if left_out is None else left_out.copy()
+        for j, column in enumerate(schema.columns if left_out is not None else ()):
+            if column.levels:  # a level that was never seen is no missing cell
+                missing[:, j] &= missing_cells(batch[j])
+        if not drops and missing.any() and (self.missing == "error" or unseen is None):
+            if self.encoding is not None or self.missing == "error":
                 raise missing_cell(missing, where)
-        return RowBlock(first, size, features, left_out)
+            features[missing] = np.nan
+            return RowBlock(first, size, features)
+        lost = np.asarray(missing.any(axis=1))
+        for seen in filter(None, map(schema.seen_of, range(schema.n_columns if drops else 0))):
+            lost |= features[:, seen] == 0
+        if not drops or not lost.any():
+            return RowBlock(first, size, features, left_out)
+        dropped = Spread.of(np.where(missing[lost][:, schema.column_of], np.nan, features[lost]))
+        left_out = None if left_out is None else left_out[~lost]
+        return RowBlock(first, size, features[~lost], left_out, ~lost, dropped)
 
     def head(self) -> list[Any] | None:
         """The first rows of the first source; None if there are none."""
@@ -321,9 +313,6 @@ class TableRows(Rows):
         )
 
 
-def _kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """Content of a column in all sources; "varied", with the error, where it differs."""
-    try:
-        return common_kind(sources, columns)
-    except InputError as error:
-        return Kind("varied", str(error))
+def _rows_of(batch: Any, rows: slice) -> Any:
+    """Return some rows of all columns, a list of them or an array (n_columns, n)."""
+    return batch[:, rows] if isinstance(batch, np.ndarray) else [cells[rows] for cells in batch]

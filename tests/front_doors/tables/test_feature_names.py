@@ -53,15 +53,6 @@ SOURCES = {
 }
 
 
-def saved(frame, folder, ending):
-    path = folder / f"rows.{ending}"
-    if ending == "csv":
-        frame.to_csv(path, index=False)
-    else:
-        pa.parquet.write_table(pa.Table.from_pandas(frame), path)
-    return path
-
-
 # -- from the rows to the model ---------------------------------------------------------------
 
 
@@ -71,26 +62,6 @@ def test_a_fit_has_the_names_of_its_rows(kind, frame):
     assert result.mixture.feature_names == NAMES
     again = pickle.loads(pickle.dumps(result))
     assert again.mixture.feature_names == again.moments.feature_names == NAMES
-
-
-@pytest.mark.parametrize(("ending", "fit"), [("csv", mm.fit), ("parquet", paper.fit)])
-def test_a_fit_to_files_has_the_names_of_their_columns(ending, fit, frame, tmp_path):
-    frame = frame.rename(columns={"rate\n": "rate"})
-    source = mm.open_rows(saved(frame, tmp_path, ending), columns=[6, 2, 0, 1, 3, 4, 5])
-    result = fit(source, 2, random_state=0)
-    assert result.mixture.feature_names == ("0", "rate", "dose", "age", "flow", "x 1", "depth")
-
-
-def test_estimators_give_the_names_to_their_mixture(frame, rows):
-    make = lambda: mm.MomentGaussianMixture(2, random_state=0)  # noqa: E731
-    for data in (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame)):
-        assert make().fit(data).mixture_.feature_names == NAMES
-    assert make().fit(frame, sample_weight=np.ones(2000)).mixture_.feature_names == NAMES
-    parts = make().partial_fit(frame[:900]).partial_fit(frame[900:])
-    assert parts.fit_summary().mixture_.feature_names == NAMES
-    estimator = make().fit_summary(mm.summarize(frame, 4))
-    assert estimator.mixture_.feature_names == NAMES
-    assert estimator.fit(rows).mixture_.feature_names is None
 
 
 # -- into words, files and pictures -----------------------------------------------------------
@@ -178,15 +149,6 @@ def test_models_refuse_other_columns(kind, frame, fitted):
         use(frame.assign(age=[[1]] * 2000 if kind == "pandas" else "old"))
 
 
-def test_many_wrong_names_make_a_short_message():
-    names = [f"c{i}" for i in range(300)]
-    mixture = mm.Mixture.diagonal([1.0], np.zeros((1, 300)), np.ones((1, 300)), names)
-    frame = pd.DataFrame(np.zeros((2, 300)), columns=[f"d{i}" for i in range(300)])
-    with pytest.raises(InputError, match=r"'c7', … are missing and 'd0'.*, …") as error:
-        mixture.predict(frame)
-    assert len(str(error.value)) < 500
-
-
 def test_numbers_as_labels(rows):
     frame = pd.DataFrame(rows)
     back = frame[frame.columns[::-1]]
@@ -227,36 +189,6 @@ def test_pictures_match_frames_by_name(frame, rows, fitted):
 
 
 # -- Dask -------------------------------------------------------------------------------------
-
-
-def test_dask_frames_are_matched_by_name(frame, rows, fitted):
-    dd = pytest.importorskip("dask.dataframe")
-    import dask
-
-    import momentmix.dask as mmd
-
-    lazy = dd.from_pandas(frame, npartitions=3)
-    found = mmd.fit(lazy, 2, random_state=0)
-    assert found.mixture.feature_names == found.moments.feature_names == NAMES
-    labels = fitted.mixture.predict(rows)
-    turned = lazy[list(BACK)].assign(other=1.0)
-    np.testing.assert_array_equal(mmd.predict(fitted, turned).compute(), labels)
-    numbered = dd.from_pandas(pd.DataFrame(rows), npartitions=2)
-    np.testing.assert_array_equal(mmd.predict(fitted, numbered).compute(), labels)
-    plain = fitted.mixture.with_feature_names(None)
-    np.testing.assert_array_equal(mmd.predict(plain, numbered[[6, 5, 4, 3, 2, 1, 0]]), labels)
-    with pytest.warns(UserWarning, match="the mixture has none"):
-        mmd.predict(plain, lazy)
-    with pytest.raises(InputError, match="'age' is missing"):
-        mmd.predict(fitted, lazy.drop(columns="age"))
-    with pytest.raises(InputTypeError, match=r"momentmix\.dask"):
-        fitted.mixture.predict(lazy)
-    parts = [dask.delayed(frame[:900]), dask.delayed(frame[list(BACK)][900:])]
-    parts = dd.from_delayed(parts, meta=frame[:0], verify_meta=False)
-    for columns in (None, [1, 5], ["age", "depth"]):
-        found = mmd.summarize(parts, 2, columns=columns)
-        chosen = rows if columns is None else rows[:, [1, 5]]
-        np.testing.assert_allclose(found.mean, chosen.mean(axis=0))
 
 
 # -- names that are no text -------------------------------------------------------------------

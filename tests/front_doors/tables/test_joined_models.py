@@ -110,26 +110,12 @@ def test_ellipses_tilt(truth, rows):
     assert straight.angle == 0
 
 
-def test_the_report_lists_correlations(result, rows, tmp_path):
-    path, page = tmp_path / "model.json", tmp_path / "r.html"
-    result.save(path)
-    mm.report(path, page, pd.DataFrame(rows, columns=NAMES))
-    text = page.read_text()
-    table = re.search(r'id="parameter-table".*?</table>', text, re.DOTALL)[0]
-    (row,) = re.findall(r"<tr>[^\n]*length, rate<small>correlation<.*?</tr>", table)
-    shown = [float(x) for x in re.findall(r"<td>(-?0\.[0-9]+)", row)]
-    assert [x for x in shown if abs(x) > 0.5] == pytest.approx([0.9, -0.7], abs=0.05)
-    (row,) = re.findall(r"<tr>[^\n]*length, rate<small>covariance<.*?</tr>", table)
-    assert len(re.findall(r"<small>[^<]* … [^<]*</small>", row)) == 2  # intervals
-    glance = re.search(r'id="made-table".*?</table>', text, re.DOTALL)[0]
-    assert re.search(r"Joined columns.*?length, rate", glance, re.DOTALL)
-
-
-def test_long_lists_of_correlations_are_cut(tmp_path):
-    full = mm.Mixture([1.0], [[0.0] * 8], [0.5 * np.eye(8) + 0.5])
-    mm.report(full, tmp_path / "r.html")
-    text = (tmp_path / "r.html").read_text()
-    assert "Shown are the 20 most correlated of 28 pairs." in text
+def test_the_command_lists_correlations(rows, tmp_path, momentmix):
+    pd.DataFrame(rows, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False)
+    options = ("-r", "2", "--blocks", "length,rate", "-v", "-o", tmp_path / "m.json")
+    done = momentmix("fit", tmp_path / "rows.csv", *options)
+    found = [float(x) for x in re.findall(r"correlation (\S+) of length, rate", done.out)]
+    assert found == pytest.approx([0.9, -0.7], abs=0.05)
 
 
 def test_a_report_of_a_mixture_without_density(tmp_path):

@@ -114,23 +114,6 @@ def test_weighted_rows(fitted, kind):
     assert np.abs(result.mixture.weights - expected).min() < 0.02
 
 
-def test_forms_of_a_table_agree(fitted, tmp_path):
-    result, frame, _ = fitted
-    frame.to_csv(tmp_path / "survey.csv", index=False)
-    options = {"families": FAMILIES, "random_state": 0}
-    schema = mm.schema_from(frame, FAMILIES)  # gaps are reported, and not refused
-    assert [c.name for c in schema.columns if c.has_missing] == list(frame.columns[1:])
-    for data, more in (
-        (tmp_path / "survey.csv", {"missing": "mar"}),
-        (mm.open_rows(tmp_path / "survey.csv", missing="mar"), {}),
-        (frame, {"families": schema, "missing": "mar"}),
-    ):
-        other = mm.fit(data, 2, **(options | more)).mixture
-        np.testing.assert_allclose(other.weights, result.mixture.weights, atol=1e-6)
-    by_schema = mm.fit(frame, 2, families=schema, random_state=0).mixture  # means "model"
-    assert [block.seen is not None for block in by_schema.blocks] == [False] + [True] * 6
-
-
 def test_summaries_are_refused(fitted):
     _, frame, _ = fitted
     summary = mm.summarize(frame, 3, families=FAMILIES, missing="model")

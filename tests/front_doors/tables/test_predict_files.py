@@ -5,8 +5,8 @@ import pandas as pd
 import pytest
 
 import momentmix as mm
+from momentmix import open_rows
 from momentmix.errors import FitWarning
-from momentmix.tables.opening import open_rows
 
 LAW = mm.Mixture.from_blocks(
     [0.6, 0.4],
@@ -77,7 +77,7 @@ def test_what_does_not_match_is_said(frame, tmp_path):
     frame.drop(columns="plan").to_csv(path, index=False)
     with pytest.raises(mm.InputError, match="'plan' is missing"):
         LAW.predict(path)
-    with pytest.raises(mm.InputError, match="features of the mixture, in any order; 'plan' is mis"):
+    with pytest.raises(mm.InputError, match="those of the mixture, in any order; 'plan' is mis"):
         LAW.predict(open_rows(path, exclude=["note"]))
     np.save(tmp_path / "rows.npy", np.ones((4, 2)))
     with pytest.raises(mm.InputError, match=r"the 3 columns of the mixture; got 2\. Select"):

@@ -5,11 +5,8 @@ import warnings
 
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
 import pytest
 from campaigns.made_tables import COUNTS, TABLES, names_of
-from pyarrow import parquet
 
 import momentmix as mm
 from momentmix.errors import FitWarning, InputError, InputTypeError, NoInputError
@@ -37,31 +34,6 @@ def test_one_line_from_a_frame_to_segments(made):
     best = (law.predict(frame) == labels).mean()
     assert clustering_accuracy(labels, result.mixture.predict(frame)) >= best - 0.005
     assert result.certificate.passed
-
-
-def test_the_same_model_from_everywhere(made, tmp_path, momentmix):
-    frame, _, _, families, result = made
-    expected = result.mixture.to_dict()
-    frame.to_csv(tmp_path / "table.csv", index=False)
-    arrow = pa.Table.from_pandas(frame, preserve_index=False)
-    parquet.write_table(arrow, tmp_path / "table.parquet")
-    tables = {
-        "polars": pl.from_arrow(arrow),
-        "Arrow": arrow,
-        "CSV": tmp_path / "table.csv",
-        "Parquet": str(tmp_path / "table.parquet"),
-    }
-    for kind, table in tables.items():
-        other = mm.fit(table, 3, families=families, missing="model", random_state=0)
-        assert other.mixture.to_dict() == expected, kind
-    for name in ("table.csv", "table.parquet"):
-        listed = [] if families is None else ["--families", _listed(families)]
-        done = momentmix(
-            "fit", tmp_path / name, "-r", "3", "--missing", "model", *listed,
-            "-o", tmp_path / f"{name}.json", "--json",
-        )  # fmt: skip
-        assert done.code == 0, done.err
-        assert mm.Mixture.load(tmp_path / f"{name}.json").to_dict() == expected
 
 
 def _listed(families):
@@ -257,20 +229,6 @@ def test_paths_of_summaries_are_fitted(tmp_path):
 
 
 # -- bad input --------------------------------------------------------------------------------
-
-
-def test_text_of_many_levels_names_the_column(tmp_path, momentmix):
-    cities = [f"city {i % 70}" for i in range(1400)]
-    frame = pd.DataFrame({"city": cities, "x": np.linspace(0, 1, 1400) ** 2})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    problem = r"'city'\) has 70\..*exclude="
-    for table in (frame, tmp_path / "t.csv"):
-        with pytest.raises(InputError, match=problem):
-            mm.fit(table, 2)
-    done = momentmix("fit", tmp_path / "t.csv", "-r", "2", "-o", tmp_path / "m.json")
-    assert done.code == 1
-    assert "'city') has 70" in done.err
-    assert mm.schema_from(frame, {"city": "categorical"}).columns[0].levels[1] == "city 1"
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -7,7 +7,6 @@ import pytest
 import momentmix as mm
 
 FAMILIES = {"income": "log", "spent": "log1p"}
-OPTION = "income=log,spent=log1p"
 
 
 @pytest.fixture(scope="module")

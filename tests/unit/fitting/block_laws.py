@@ -4,8 +4,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.monomials import BlockMonomials
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
@@ -47,6 +47,11 @@ def standardized(p):
     return z, mean, scale
 
 
+def monomials_of(exponents, blocks):
+    """BlockMonomials of exponents (n, d)."""
+    return BlockMonomials(np.asarray(exponents), blocks)
+
+
 def exact_block_moments(p, order=4, n_rows=10**12):
     """Moments without noise of a mixture with blocks."""
     z, mean, scale = standardized(p)
@@ -56,8 +61,9 @@ def exact_block_moments(p, order=4, n_rows=10**12):
         features = np.asarray(features, dtype=np.int64)
         if not features.shape[1]:
             return np.ones(len(features))
-        exponents = np.broadcast_to(exponents, features.shape)
-        return BlockMonomials(features, exponents, z.blocks).model(z)
+        table = np.zeros((len(features), d), dtype=np.int64)
+        np.put_along_axis(table, features, np.broadcast_to(exponents, features.shape), axis=1)
+        return BlockMonomials(table, z.blocks).model(z)
 
     orders = [means_of(index_sets(d, s), 1) for s in range(order + 1)]
     squared = []

@@ -3,9 +3,10 @@
 import numpy as np
 
 from momentmix import Mixture
-from momentmix.fitting.conditions.conditions import gaussian_powers, point_powers
-from momentmix.fitting.conditions.monomial_covariance import monomial_correlation
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.conditions import point_powers
+from momentmix.fitting.moments.covariance import monomial_correlation
+from momentmix.fitting.moments.monomials import gaussian_powers
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, monomials
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fitting_helpers import parameters_of, random_mixture
+from fitting_helpers import random_mixture
 from scipy.special import logsumexp
 from scipy.stats import norm
 
@@ -20,7 +20,6 @@ from momentmix.fitting.em.pooling import (
     pool_weights,
 )
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
-from momentmix.fitting.em.search import Candidate, StartKind, StartOrigin
 from momentmix.fitting.em.starts import seeded_starts
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import Parameters
@@ -36,7 +35,7 @@ def case():
     truth = random_mixture(3, 4, seed=0, spread=2.0)
     rows, _ = truth.sample(3000, random_state=1)
     moments, _ = summarized(rows, 4, 1)
-    return rows, moments, parameters_of(moments.standardize(truth))
+    return rows, moments, truth.parameters.standardized(moments.shift, moments.scale)
 
 
 def naive_step(z, p):
@@ -188,15 +187,13 @@ def test_rare_answers_are_fitted_to_the_maximum(monkeypatch):
     assert (moved < 0.2 * found.standard_errors.means).all()
 
 
-def test_candidates_have_the_names_that_results_and_files_show():
-    names = {
-        StartOrigin(StartKind.SEEDED, 3): "k-means++ start 3",
-        StartOrigin(StartKind.RANDOM, 1): "random start 1",
-        StartOrigin(StartKind.POOL, 8): "pool of 8 starts",
-        StartOrigin(StartKind.CLOSED_FORM): "closed form",
-    }
-    for origin, name in names.items():
-        assert Candidate(origin, None, 0.0).name == name
+def test_passes_end_with_the_parameters_of_their_log_likelihood():
+    truth = random_mixture(3, 4, seed=0, spread=2.0)
+    rows, _ = truth.sample(3000, random_state=1)
+    for n_passes in (1, 4, 100):
+        result = mm.fit(rows, 3, start=truth, max_passes=n_passes)
+        # The last one is that of the result, and so the first is that of the start.
+        assert result.log_likelihoods[0] == pytest.approx(truth.log_prob(rows).mean(), abs=1e-9)
 
 
 def test_rows_can_come_from_any_source_of_blocks(case):

@@ -58,21 +58,15 @@ def refusals(rows, path):
     frame = pd.DataFrame(rows, columns=NAMES)
     np.save(path, rows)
     named = mm.summarize(frame, order=3)
-    estimator = mm.MomentGaussianMixture
+    estimator = mm.MomentGaussianMixture(2)
     return [
         (lambda: mm.fit(rows, 2), ""),
-        (lambda: paper.fit(rows, 2), ""),
-        (lambda: mm.fit(rows, "auto"), ""),
-        (lambda: mm.fit(frame, 2), r"( \('c'\))?"),
+        (lambda: mm.fit(frame, "auto"), r"( \('c'\))?"),
         (lambda: mm.fit(mm.summarize(rows, order=3), 2), ""),
-        (lambda: mm.fit(named, 2), r" \('c'\)"),
         (lambda: paper.fit(named, 2), r" \('c'\)"),
         (lambda: mm.fit(mm.open_rows(path), 2), ""),
-        (lambda: estimator(2).fit(rows), ""),
-        (lambda: estimator(2).fit(frame), r" \('c'\)"),
-        (lambda: estimator(2).fit(rows, sample_weight=np.full(len(rows), 1.5)), ""),
-        (lambda: estimator(2).fit_summary(named), r" \('c'\)"),
-        (lambda: estimator(2).partial_fit(rows).fit_summary(), ""),
+        (lambda: estimator.fit(rows, sample_weight=np.full(len(rows), 1.5)), ""),
+        (lambda: estimator.partial_fit(rows).fit_summary(), ""),
     ]
 
 

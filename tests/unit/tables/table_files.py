@@ -12,7 +12,6 @@ import pytest
 
 NAMES = ["a", "b", "c"]
 KINDS = ["npy", "fortran.npy", "parquet", "feather", "arrow", "csv", "csv.gz"]
-FILES = [*KINDS, "tsv", "jsonl", "ndjson", "jsonl.gz", "xlsx"]
 
 
 def table_of(rows, names=NAMES):

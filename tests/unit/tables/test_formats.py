@@ -17,7 +17,7 @@ from momentmix import open_rows
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
 from momentmix.tables.formats.arrow_files import ArrowFile, ParquetFile
 from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.formats.npy_file import NpyFile
+from momentmix.tables.formats.other_files import NpyFile
 from momentmix.tables.opening import open_file
 
 

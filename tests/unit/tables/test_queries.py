@@ -60,11 +60,6 @@ def made(folder, table, kind):
     return Stream(table)
 
 
-QUERIES = ["lazy frame", "scanned file", "relation"]
-STREAMS = ["reader", "scanner", "scanner of a stream", "protocol"]
-KINDS = [*QUERIES, *STREAMS, "dataset"]
-
-
 def test_rows_in_random_order_stay_in_the_order_of_the_first_pass(rows):
     source = open_query(pl.from_arrow(table_of(rows)).lazy().select(pl.all().shuffle()))
     np.testing.assert_array_equal(values(source), values(source))

@@ -74,7 +74,11 @@ def test_folders_and_patterns_at_addresses(memory, rows, bytes_of):
         ("nonsense://bucket/x.csv", InputError, "cannot be fetched: ValueError: Protocol"),
         ("s3://bucket/x.csv", MissingDependencyError, r"needs a package that is not .*s3fs"),
         ("memory://bucket/bad.csv", InputError, "memory://bucket/bad.csv, line 2 has 1 field"),
-        ("gs:/bucket/x.csv", MissingDependencyError, "gs://bucket/x.csv needs"),  # as Path() has it
+        (
+            "gs:/bucket/x.csv",
+            MissingDependencyError,
+            "gs://bucket/x.csv is an address; reading it needs",
+        ),  # as Path() has it
         ("C:/x.csv", NoInputError, "C:/x.csv does not exist; check the path"),
     ],
 )

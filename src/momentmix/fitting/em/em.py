@@ -13,10 +13,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.arrays import to_numpy
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.em.patterns import Pattern, complete_sums, correct_joint, patterns
+from momentmix.fitting.em.patterns import complete_sums
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
     TILE_ENTRIES,
@@ -34,6 +34,7 @@ from momentmix.mixture.gaussian import (
     m_step,
     values_of,
 )
+from momentmix.mixture.missing import Pattern, correct_joint, patterns
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
@@ -44,6 +45,7 @@ MOST_COMPILED = 16  # features of a block: the rotations of wider matrices take 
 _ROUND = 5  # EM steps between looks at the gains
 _ROUNDS_AHEAD = 20.0  # a mixture that needs more rounds like the last does not catch up
 FEWEST_SAMPLED, MOST_NUMBERS = 4000, 10**7  # rows, and numbers of the features of a sample
+_ORDER_SEED = 5  # of one fixed order of the rows; most frozen answers are those of this one
 ALL_ROWS_BELOW = 20000  # with fewer rows, candidates are made on all of them: it takes seconds
 # Multiplications that the outer product of the scores of a sample may take: a second or two.
 _SCORING_WORK = 10**10
@@ -109,10 +111,8 @@ def _sums(
 
 def standardized_density(moments: StandardMoments, parameters: Parameters) -> Density:
     """Densities of rows in standardized features, those that vary."""
-    return Density(
-        coefficients(parameters), moments.shift, 1.0 / moments.scale, moments.columns,
-        parameters.blocks,
-    )  # fmt: skip
+    table, inverse = coefficients(parameters), 1.0 / moments.scale
+    return Density(table, parameters, moments.shift, inverse, moments.columns)
 
 
 class Run(NamedTuple):
@@ -272,9 +272,9 @@ class Sample(NamedTuple):
         """The same in an order that depends on the rows alone; of a part of the rows as it is."""
         if not self.is_all:
             return self
-        rng, values = np.random.default_rng(0), values_of(self.features, self.blocks)
-        order = np.argsort(rng.normal(size=len(values)) @ values, kind="stable")
-        features = np.ascontiguousarray(self.features[:, rng.permutation(order)])
+        order = row_order(values_of(self.features, self.blocks))
+        order = np.random.default_rng(_ORDER_SEED).permutation(order)
+        features = np.ascontiguousarray(self.features[:, order])
         return self._replace(features=features, judges=features)
 
     @property
@@ -311,12 +311,22 @@ def draw_sample(
         order = np.lexsort((rows.row_counts, *values.T))
         values = values[order[proportional_places(rows.row_counts[order], size, offset)]]
     if is_all:  # sorted first: the order that rows come in does not matter
-        values = values[np.lexsort(values.T)]
+        values = values[row_order((values - moments.shift).T / moments.scale[:, None])]
     features = _features(values[rng.permutation(size)], moments)
     judges, half = features, size // 2
     if not is_all:
         features, judges = features[:, :half], features[:, half:]
     return Sample(rows, moments, features, judges, is_all, moments.alone)
+
+
+def row_order(values: Float) -> Int:
+    """An order of standardized rows (d, n) that depends neither on order nor on signs of columns.
+
+    Rows that differ in these alone come by their values.
+    """
+    weights = 1.0 / np.arange(1.0, len(values) + 1)
+    sizes = np.round(weights @ np.sort(np.abs(values), axis=0), 9)
+    return np.lexsort((weights @ values, sizes))
 
 
 def information_rows(
@@ -326,12 +336,9 @@ def information_rows(
     rows, moments = sample.rows, sample.moments
     size = max(_INFORMATION_ROWS, _ROWS_PER_PARAMETER * n_parameters)
     if rows.row_counts is None:
-        if sample.is_all:
-            return sample.features, None
-        if size <= sample.features.shape[1]:
-            return sample.features[:, :size], None
-        if rows.is_remote or size <= sample.features.shape[1] + sample.judges.shape[1]:
-            return sample.all_features[:, :size], None
+        n_sampled = sample.features.shape[1] + (0 if sample.is_all else sample.judges.shape[1])
+        if sample.is_all or rows.is_remote or size <= n_sampled:
+            return sample.all_features[:, : n_sampled if sample.is_all else size], None
     else:
         size = max(size, 2 * ALL_ROWS_BELOW)  # heavy rows are few among all
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)

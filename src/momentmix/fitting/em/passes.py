@@ -36,7 +36,7 @@ _LARGEST_RATIO = 0.99  # of two gains: beyond, the sum of all that follow is not
 
 
 class Refined(NamedTuple):
-    """Parameters after the passes, and how they went."""
+    """Parameters after the passes, their log-likelihood a row, and how the passes went."""
 
     parameters: Parameters
     log_likelihood: float
@@ -64,7 +64,7 @@ def climb(
     n_rows: int,
     context: FitContext,
 ) -> Refined:
-    """EM and scoring steps, each from a pass of all rows; without any pass the start.
+    """EM and scoring steps, each from a pass of all rows; the parameters of the last that is kept.
 
     Passes end when less than `_LEFT` nats of all rows are left to gain: of twice that the square
     root is the distance from the maximum in standard errors.
@@ -75,12 +75,12 @@ def climb(
     """
     least = _LEFT / n_rows
     scoring = None if information_of is None else _Scoring(information_of, prior)
-    current, fallback, last = start, start, -np.inf
+    current, best, fallback, last = start, start, start, -np.inf
     gains: list[float] = []
     logs: list[float] = []
     by_em: list[float] = []  # gains of the EM steps since the last other step
     is_em = True
-    for count in range(1, context.max_passes + 1):
+    for count in range(1, max(context.max_passes, 1) + 1):
         detail(f"pass {count}")
         sums = sums_of(current)
         value = (sums.log_likelihood + float(prior.log_density(current))) / sums.n_rows
@@ -88,7 +88,7 @@ def climb(
             scoring = None
         if value < last - 1e-12 * abs(last):  # the step failed: back
             if is_em:  # by rounding alone: there is nothing left to gain
-                return Refined(current, logs[-1], count, True, logs)
+                return Refined(best, logs[-1], count, True, logs)
             current, is_em = fallback, True
             continue
         if np.isfinite(last):
@@ -96,20 +96,18 @@ def climb(
             by_em = [*by_em, gains[-1]] if is_em else []
         last = value
         logs.append(sums.log_likelihood / sums.n_rows)
-        before, fallback = current, m_step(sums.statistics, prior)
+        best, fallback = current, m_step(sums.statistics, prior)
         slow = len(gains) > 1 and gains[-1] > _SLOW * gains[-2]
         near = bool(gains) and gains[-1] < _NEAR * least
         current, left, is_em = fallback, np.inf, True
         if scoring is None:
             left = _left_to_gain(by_em)
         elif slow or near:
-            (current, left), is_em = scoring.step(before, sums), False
+            (current, left), is_em = scoring.step(best, sums), False
         if left < least:
-            return Refined(fallback, logs[-1], count, True, logs)
-    if not logs:
-        sums = sums_of(start)
-        return Refined(start, sums.log_likelihood / sums.n_rows, 0, False, logs)
-    return Refined(fallback, logs[-1], context.max_passes, False, logs)
+            return Refined(best, logs[-1], count, True, logs)
+    most = context.max_passes  # 0: the pass that gave the log-likelihood is not one of EM
+    return Refined(best, logs[-1], most, False, logs[:most])
 
 
 class _Scoring:

@@ -9,7 +9,6 @@ ranked by likelihood alone, many starts find components of a few rows that happe
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import NamedTuple
 
 import numpy as np
@@ -20,13 +19,14 @@ from momentmix.fitting.em.em import Sample, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.patterns import in_blocks
 from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts, split_starts
-from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.fitting.moments.fit import one_component
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
 
+JOINED = "joined columns"  # the name of a mixture that the search for blocks found
 # Rows of the short runs, which only have to tell good starts from poor ones, and rows a parameter.
 _FEWEST_SHORT, _MOST_SHORT, _SHORT_PER_PARAMETER = 3000, 8000, 8
 # Steps of a short run, at most and at least. In eight searches for 8 overlapping components, 15
@@ -51,41 +51,17 @@ _MOST_CUT, _CUT_STEPS = 5, 15
 _POOLED_RUNS = 12  # the best, with few rows; poor runs add components that no mixture keeps
 
 
-class StartKind(Enum):
-    """The source of a candidate; the value is its name in results and files."""
-
-    SEEDED = "k-means++ start {}"
-    RANDOM = "random start {}"
-    POOL = "pool of {} starts"
-    CUT = "cuts of one component"
-    CLOSED_FORM = "closed form"
-    JOINED = "joined columns"
-    GIVEN = "given start"
-
-
-class StartOrigin(NamedTuple):
-    """Kind, and number of the start (or of all starts of the pool)."""
-
-    kind: StartKind
-    number: int = 0
-
-
 class Candidate(NamedTuple):
     """A start for the full passes, and its log-likelihood per row on the judging rows.
 
-    The `objective`, by which candidates are ranked, has the prior of the variances and the price of
-    light components too.
+    The name is that of results and files. The `objective`, by which candidates are ranked, has the
+    prior of the variances and the price of light components too.
     """
 
-    origin: StartOrigin
+    name: str
     parameters: Parameters
     score: float
     objective: float = 0.0
-
-    @property
-    def name(self) -> str:
-        """Name in results and files."""
-        return self.origin.kind.value.format(self.origin.number)
 
 
 def ranked_candidates(
@@ -100,11 +76,11 @@ def ranked_candidates(
     """
     search = _Search(sample, n_components, context)
     if known is not None:
-        search.candidates[StartOrigin(StartKind.JOINED)] = search.converge([known])[0]
+        search.candidates[JOINED] = search.converge([known])[0]
     with few_threads(True):
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
         if n_components <= _MOST_CUT:
-            search.runs[StartOrigin(StartKind.CUT)] = search.cut()
+            search.runs["cuts of one component"] = search.cut()
         share = (2 * sample.blocks.n_features + 1) / len(search.short)
         if search.has_few_rows:
             started = int(_SEEDS_OF_FEW_ROWS * share)
@@ -125,9 +101,7 @@ def given_candidate(sample: Sample, start: Start, context: FitContext) -> Candid
     p = start.parameters(sample.features, prior)
     if not sample.is_all:
         p = settle(sample.features, p[None], prior, _STEPS_ON_SAMPLE, context.n_threads)[0][0]
-    return Candidate(
-        StartOrigin(StartKind.GIVEN), p, float(log_likelihoods(sample.judges, p[None])[0])
-    )
+    return Candidate("given start", p, float(log_likelihoods(sample.judges, p[None])[0]))
 
 
 def quick_fit(
@@ -171,16 +145,16 @@ class _Search:
         # a component of its own gains much.
         on_all = sample.is_all and (self.has_few_rows or not sample.blocks.laws)
         self.short = sample.features if on_all else sample.features[:, :n_short]
-        self.runs: dict[StartOrigin, Parameters] = {}
-        self.candidates: dict[StartOrigin, Parameters] = {}
+        self.runs: dict[str, Parameters] = {}
+        self.candidates: dict[str, Parameters] = {}
 
     def add_starts(self, n_starts: int) -> None:
         """Short EM runs from both kinds of start."""
         arguments = (self.short, self.n_components, n_starts, self.prior, self.context.rng)
-        for kind, make in ((StartKind.SEEDED, seeded_starts), (StartKind.RANDOM, random_starts)):
+        for kind, make in (("k-means++", seeded_starts), ("random", random_starts)):
             batch = self.short_runs(make(*arguments))
-            first = 1 + sum(origin.kind is kind for origin in self.runs)
-            self.runs.update({StartOrigin(kind, first + k): batch[k] for k in range(n_starts)})
+            first = 1 + sum(name.startswith(kind) for name in self.runs)
+            self.runs.update({f"{kind} start {first + k}": batch[k] for k in range(n_starts)})
 
     def compete(self) -> None:
         """EM on the sample from the best runs and the pool."""
@@ -188,17 +162,17 @@ class _Search:
         runs = self.compared_runs()
         is_clear = self.finds_agree(runs)
         n_best = 1 if is_clear else 6 if self.sample.is_all else 2
-        new = {run.origin: run.parameters for run in runs[:n_best]}
+        new = {run.name: run.parameters for run in runs[:n_best]}
         if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
             parts = Parameters.concatenate([run.parameters for run in pooled])
             pool = merge_copies(parts.normalized())
             # All densities of a large pool are in memory at once: it sees fewer rows.
             thinned = self.short[:, : max(2000, _POOL_DENSITIES // pool.n_components)]
-            pool_origin = StartOrigin(StartKind.POOL, len(self.runs))
-            new[pool_origin] = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
+            reduced = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
+            new[f"pool of {len(self.runs)} starts"] = reduced
         settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
-        self.candidates.update({origin: settled[k] for k, origin in enumerate(new)})
+        self.candidates.update({name: settled[k] for k, name in enumerate(new)})
 
     def cut(self) -> Parameters:
         """A mixture grown from one component by the best cut of each number."""
@@ -229,7 +203,7 @@ class _Search:
             return False
         found = [run for run in runs if runs[0].objective - run.objective < _SAME]
         n_needed = max(_CLEAR_STARTS, _CLEAR_SHARE * len(runs))
-        return len(found) >= n_needed and len({run.origin.kind for run in found}) > 1
+        return len(found) >= n_needed and len({run.name.split()[0] for run in found}) > 1
 
     def judged(self) -> list[Candidate]:
         """All candidates, best first on the judging rows."""
@@ -243,7 +217,7 @@ class _Search:
 
 
 def _best_first(
-    options: dict[StartOrigin, Parameters], features: Float, prior: VariancePrior
+    options: dict[str, Parameters], features: Float, prior: VariancePrior
 ) -> list[Candidate]:
     """Candidates with their likelihood on some rows, best first.
 
@@ -257,7 +231,7 @@ def _best_first(
     penalties = n_light * (0.5 * batch.blocks.n_parameters) * np.log(n) - prior.log_density(batch)
     pairs = zip(options, scores.tolist(), (scores - penalties / n).tolist(), strict=True)
     candidates = [
-        Candidate(origin, batch[k], score, value) for k, (origin, score, value) in enumerate(pairs)
+        Candidate(name, batch[k], score, value) for k, (name, score, value) in enumerate(pairs)
     ]
     # Of candidates at one optimum the first wins.
     return sorted(candidates, key=lambda c: -round(c.objective, _OBJECTIVE_DIGITS))

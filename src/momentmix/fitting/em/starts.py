@@ -25,8 +25,8 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
 from momentmix.families.column import Column
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import joint_of
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import spread_of
 from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.density import responsibilities
@@ -54,11 +54,12 @@ def seeded_starts(
     """
     values = values_of(features, prior.blocks_for(len(features)))
     d = values.shape[0]
+    columns = np.argsort((values**4).sum(axis=1))  # whatever order they come in
     labels = []
     for start in range(n_starts):
         points = values
         if start % 4 == 3:
-            points = values[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]
+            points = values[columns[rng.choice(d, size=int(rng.integers(1, max(2, d // 3 + 1))))]]
         labels.append(_assign(points, _seeds(points, n_components, rng)))
     return _from_clusters(features, labels, n_components, prior, np.arange(n_starts) % 2)
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.errors import printable
-from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, found
+from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, found
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
 from momentmix.fitting.inference.verdict import NOT_TESTED, REASONS, Verdict, verdict_of
@@ -28,7 +28,6 @@ WITHOUT_GAP = 0.9  # where components have no gap: cuts through one cloud can re
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
 _AGAINST = "Reasons why it is useful and not passed:"
 _BESIDE = "Also found:"
-_MOST_IN_NOTEBOOK = 8  # reasons and findings; the others are folded away
 _MOST_GROUPS = 3  # of conditions, in a reason
 _NOTHING = "there are no more moment conditions than parameters."
 
@@ -127,35 +126,23 @@ class Certificate:
     @lazy_property
     def tests(self) -> list[Finding]:
         """Findings of the tests: reasons against the fit (fatal), and missing tests."""
-        tests = []
+        tests, (reproduced, _, described), support = [], self.answers, self.support
         if self.test.is_rejected:
             names = [group.name for group in self.test.rejected_groups]
             more = [f"{len(names) - _MOST_GROUPS} more"] if len(names) > _MOST_GROUPS else []
-            where, p_value = ", ".join([*names[:_MOST_GROUPS], *more]), p_value_text(self.p_value)
-            effect = self.effect_size
-            tests.append(
-                found(
-                    FATAL,
-                    "misfit",
-                    groups=where or "all together",
-                    p_value=p_value,
-                    effect_size=effect,
-                )
-            )
+            where = ", ".join([*names[:_MOST_GROUPS], *more]) or "all together"
+            p_value, size = p_value_text(self.p_value), self.effect_size
+            tests.append(found(FATAL, "misfit", groups=where, p_value=p_value, effect_size=size))
         if self.predicted_loss > LARGEST_LOSS:
-            loss = self.predicted_loss
-            tests.append(found(FATAL, "imprecise", loss=loss))
-        reason = "" if self.support is None else self.support.text
-        if self.support is not None and self.support.supported is False:
-            tests.append(found(FATAL, "unsupported", reason=reason))
+            tests.append(found(FATAL, "imprecise", loss=self.predicted_loss))
+        if support is not None and support.supported is False:
+            tests.append(found(FATAL, "unsupported", reason=support.text))
         if not self.test.testable and all(f.kind != "untested" for f in self.findings):
             tests.append(found(WARNING, "untested", reason=_NOTHING))
-        if self.support is not None and self.support.supported is None:
-            tests.append(found(WARNING, "untested", reason=reason))
-        reproduced, _, described = self.answers
-        if self.not_reproduced.size:
-            places = self.not_reproduced.tolist()
-            tests.append(found(FATAL, "not-reproduced", (), places, reason=reproduced.text))
+        if support is not None and support.supported is None:
+            tests.append(found(WARNING, "untested", reason=support.text))
+        if weak := self.not_reproduced.tolist():
+            tests.append(found(FATAL, "not-reproduced", (), weak, reason=reproduced.text))
         if self.description.level == "poor":
             tests.append(found(FATAL, "not-described", reason=described.text))
         return tests
@@ -233,24 +220,17 @@ class Certificate:
         head = paragraph("Certificate:", tag(self.verdict, tone))
         asked = plain_table(["question", "answer"], [(a.question, str(a)) for a in self.answers])
         numbers = plain_table(["test", ""], self.numbers())
-        others = [f.text for f in self._others() if f.severity is not NOTE]
-        notes = [f.text for f in self._others() if f.severity is NOTE]
-        against = [*self.reasons, *self.untested]
-        most = max(_MOST_IN_NOTEBOOK - len(against), 0)
-        shown = bullets(against[:_MOST_IN_NOTEBOOK]) if against else ""
-        beside = bullets(others[:most]) if others[:most] else ""
+        warnings, notes = ([f.text for f in self._others(x)] for x in (WARNING, NOTE))
+        lists = [*self.reasons, *self.untested], warnings, notes
+        against, beside, noted = (bullets(texts) if texts else "" for texts in lists)
         if self.meaning and self.reasons:
-            shown = paragraph(_AGAINST, shown)
-            beside = paragraph(_BESIDE, beside) if beside else ""
-        rest = [*against[_MOST_IN_NOTEBOOK:], *others[most:], *notes]
-        head = paragraph(head, self.meaning) if self.meaning else head
-        return paragraph(
-            head, asked, shown, beside, folded("Numbers and notes", numbers, bullets(rest))
-        )
+            against, beside = paragraph(_AGAINST, against), beside and paragraph(_BESIDE, beside)
+        more = folded("Numbers and notes", numbers, noted)
+        return paragraph(head, self.meaning, asked, against, beside, more)
 
-    def _others(self) -> list[Finding]:
+    def _others(self, severity: Severity) -> list[Finding]:
         """Findings that are neither reasons nor missing tests."""
-        return [f for f in self.findings if f.kind != "untested" and f.severity is not FATAL]
+        return [f for f in self.findings if f.kind != "untested" and f.severity is severity]
 
     def numbers(self) -> list[tuple[str, str]]:
         """The figures of the test, and the predicted loss."""
@@ -266,19 +246,22 @@ class Certificate:
         ]
 
     def __str__(self) -> str:
-        is_good = self.verdict in ("passed", "useful")
-        verdict = self.verdict if is_good else self.verdict.upper()
-        lines = ["Certificate", f"  {'verdict':<20} {verdict}"]
-        lines += [f"  {self.meaning}"] * bool(self.meaning)
-        width = max(len(a.question) for a in self.answers)
-        lines += [f"  {a.question:<{width}} {a}" for a in self.answers]
-        lines += [f"  {name:<20} {value}" for name, value in self.numbers()]
-        lines += [f"  {_AGAINST}"] * bool(self.meaning and self.reasons)
-        lines += [f"  - {reason}" for reason in self.reasons]
-        lines += [f"  - [untested] {reason}" for reason in self.untested]
-        others = [f"  - {f}" for f in self._others()]
-        lines += [f"  {_BESIDE}"] * bool(self.meaning and self.reasons and others)
-        lines += others
+        is_good, answers = self.verdict in ("passed", "useful"), self.answers
+        width = max(len(a.question) for a in answers)
+        is_explained = bool(self.meaning and self.reasons)
+        others = [f"  - {f}" for severity in (WARNING, NOTE) for f in self._others(severity)]
+        lines = [
+            "Certificate",
+            f"  {'verdict':<20} {self.verdict if is_good else self.verdict.upper()}",
+            *([f"  {self.meaning}"] if self.meaning else []),
+            *(f"  {a.question:<{width}} {a}" for a in answers),
+            *(f"  {name:<20} {value}" for name, value in self.numbers()),
+            *([f"  {_AGAINST}"] if is_explained else []),
+            *(f"  - {reason}" for reason in self.reasons),
+            *(f"  - [untested] {reason}" for reason in self.untested),
+            *([f"  {_BESIDE}"] if is_explained and others else []),
+            *others,
+        ]
         return "\n".join(map(printable, lines))
 
 

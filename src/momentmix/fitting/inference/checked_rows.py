@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.monomial_covariance import MomentSpread
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.lazy import lazy_property
 from momentmix.mixture.density import joint_densities
 from momentmix.mixture.gaussian import coefficients, features_of
@@ -35,12 +34,11 @@ _EVEN_STEPS = 0.05  # relative deviation of the steps between row numbers; a sor
 
 
 class ColumnKind(Enum):
-    """The kind of a column that is not continuous."""
+    """Whether a column of numbers holds something else."""
 
-    CONTINUOUS = "continuous"
+    NUMBERS = "numbers"
     FEW_VALUES = "few values"
     REPEATED_VALUE = "repeated value"
-    ROUNDED = "rounded"
     ROW_NUMBER = "row number"
 
 
@@ -59,30 +57,22 @@ class CheckedColumn:
 def check_column(column: Float, places: Int) -> CheckedColumn:
     """Facts about the values of a column in some rows, whose numbers ascend."""
     values, counts = np.unique(column, return_counts=True)
-    n, n_values = len(column), len(values)
-    steps = np.diff(column)
+    n, n_values, steps = len(column), len(values), np.diff(column)
     is_sorted = n > 2 and bool((steps >= 0).all() or (steps <= 0).all())
-    common = np.partition(counts, n_values - 2)[-2:] if n_values > 1 else np.array([0, n])
-    top = int(counts.argmax())
+    common = np.sort(np.append(counts, 0))[-2:]  # rows of the two most frequent values
     grid = _grid(values) if (n - (counts == 1).sum()) > _TIED_SHARE * n else 0.0
-    kind = ColumnKind.CONTINUOUS
-    even = steps[np.diff(places) == 1]
-    if (
-        is_sorted  # before the deviation, which overflows where values of 1e153 change sign
-        and len(even) > 1
-        and even.any()
-        and even.std() <= _EVEN_STEPS * abs(even.mean())
-    ):
+    kind, even = ColumnKind.NUMBERS, steps[np.diff(places) == 1]
+    # Sorted first: the deviation overflows where values of 1e153 change sign.
+    has_steps = is_sorted and len(even) > 1 and bool(even.any())
+    if has_steps and even.std() <= _EVEN_STEPS * abs(even.mean()):
         kind = ColumnKind.ROW_NUMBER
     elif n_values <= _FEW_VALUES and n >= _ROWS_A_VALUE * n_values:
         kind = ColumnKind.FEW_VALUES
     elif common[1] >= max(_ATOM_ROWS, _ATOM_SHARE * n, _ATOM_RATIO * common[0]):
         kind = ColumnKind.REPEATED_VALUE
-    elif grid > 0:
-        kind = ColumnKind.ROUNDED
-    return CheckedColumn(
-        kind, float(values[top]), float(counts[top]) / n, grid, is_sorted, n_values
-    )
+    top = int(counts.argmax())
+    share = float(counts[top]) / n
+    return CheckedColumn(kind, float(values[top]), share, grid, is_sorted, n_values)
 
 
 def _grid(values: Float) -> float:
@@ -104,15 +94,9 @@ class CheckedRows:
     places: Int  # numbers of the rows among those that are fitted, ascending, (n,)
     values: Float  # (n, n_columns); of weighted rows so many as follow the weighted law
     n_rows: int  # all that are fitted
-    is_everywhere: bool  # whether the excerpt reaches from the first row to the last
     outliers: Outliers = NONE
     # All rows (m, n_columns) and what they count as (m,), where weights are not frequencies.
     weighted: tuple[Float, Float] | None = None
-
-    @property
-    def is_all(self) -> bool:
-        """Whether the excerpt holds all rows."""
-        return len(self.places) == self.n_rows
 
     def noise(self, moments: StandardMoments) -> MomentSpread | None:
         """The spread of moments of weighted rows; None for rows without weights."""
@@ -121,6 +105,10 @@ class CheckedRows:
         values, counts = self.weighted
         features = (values[:, moments.columns] - moments.shift) / moments.scale
         return MomentSpread(features, counts, self.n_rows)
+
+    def standardized(self, moments: StandardMoments) -> Float:
+        """The features of the excerpt, of shape (n, d)."""
+        return np.asarray((self.values[:, moments.columns] - moments.shift) / moments.scale)
 
     @lazy_property
     def columns(self) -> list[CheckedColumn]:
@@ -134,8 +122,7 @@ class CheckedRows:
         for law in moments.laws:
             if law.value_feature is not None:
                 value, seen = (self.values[:, j] for j in moments.columns[list(law.features)])
-                is_seen = seen > 0
-                facts = check_column(value[is_seen], self.places[is_seen])
+                facts = check_column(value[seen > 0], self.places[seen > 0])
                 grids[moments.columns[law.features[0]]] = facts.grid
         return grids
 
@@ -143,12 +130,13 @@ class CheckedRows:
     def is_copy(self) -> NDArray[np.bool_]:
         """Which rows are equal to an earlier one, of shape (n,)."""
         n = len(self.values)
+        is_copy = np.ones(n, np.bool_)
         if any(facts.n_values == n for facts in self.columns):
-            return np.zeros(n, bool)
+            return ~is_copy
         values = np.ascontiguousarray(self.values + 0.0)  # −0 + 0 is 0
-        keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).ravel().tolist()
-        first: dict[Any, int] = {}
-        return np.array([first.setdefault(key, i) != i for i, key in enumerate(keys)], np.bool_)
+        keys = values.view(np.dtype((np.void, values.itemsize * values.shape[1]))).ravel()
+        is_copy[list({key: i for i, key in reversed([*enumerate(keys.tolist())])}.values())] = False
+        return is_copy
 
     @lazy_property
     def n_duplicates(self) -> int:
@@ -176,19 +164,13 @@ def check_rows(
     kept = ~np.isin(places, taken)
     counts = None if rows.row_counts is None else rows.row_counts[places[kept]]
     places = places[kept] - np.searchsorted(taken, places[kept])
-    values, n_rows = values[kept], rows.n_rows - len(taken)
-    is_everywhere = len(places) > 0 and int(places[-1]) == n_rows - 1
+    values = values[kept]
     if counts is not None and len(places):
         weighted = None if rows.is_frequency else (values, counts)
         # As many as can be drawn without copies.
         chosen = proportional_places(counts, int(counts.sum() / counts.max()))
         places, values = places[chosen], values[chosen]
-    return CheckedRows(places, values, n_rows, is_everywhere, outliers, weighted)
-
-
-def standardized(checked: CheckedRows, moments: StandardMoments) -> Float:
-    """The features of the excerpt, of shape (n, d)."""
-    return np.asarray((checked.values[:, moments.columns] - moments.shift) / moments.scale)
+    return CheckedRows(places, values, rows.n_rows - len(taken), outliers, weighted)
 
 
 def joint_of(z: Float, parameters: Parameters) -> Float:

@@ -32,9 +32,9 @@ from scipy.special import ndtri
 
 from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, Finding, found
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.scores import Scores
-from momentmix.fitting.inference.whitening import CORRELATION_THAT_MATTERS
+from momentmix.fitting.inference.correlations import CORRELATION_THAT_MATTERS
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, sample, values_of
 from momentmix.mixture.parameters import Parameters

@@ -21,7 +21,6 @@ floor and the standardized features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -31,7 +30,7 @@ from scipy.special import fdtrc
 
 from momentmix._typing import Float, Int
 from momentmix.findings.finding import FATAL, WARNING, Finding, found
-from momentmix.fitting.conditions.standard_moments import StandardMoments
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.tables.rows import Rows
 
 _FEWEST_ROWS = 30  # with fewer, no tail can be told from an outlier
@@ -47,7 +46,6 @@ _COMPARED = 300  # rows that companions are looked for among: more are near each
 _OF_GROUPS = 100  # rows whose neighbors show distances within groups
 _SHARE = 0.02  # of the rows, in the tail of one column
 _SHARE_IN_ALL = 0.05  # of the rows, in all columns; more are no exceptions
-_COLUMNS_AT_ONCE = 64  # whose distances are in memory
 _EACH_BELOW = 200  # numbers of rows that are tried
 _MOST_TAKEN = 20_000  # rows of all tails, with few rows
 _FEWEST_IN_TAIL, _MOST_IN_TAIL = 8, 50  # rows that tell a tail, where fewer lie outside it
@@ -73,8 +71,8 @@ class Outliers:
         severity, where = WARNING if is_taken else FATAL, "in no group"
         if not is_taken:
             where = "part of the fit, which they may spoil"
-            if not self.places.size:
-                where = "too many for a background"
+        if not self.places.size:
+            where = "too many for a background"
         columns = [moments.part(j).column for j in self.columns.tolist()]
         rows = list(zip(self.places.tolist(), self.values.tolist(), columns, strict=True))
         names = list(dict.fromkeys(columns))
@@ -113,24 +111,19 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     n_rows, n = rows.n_rows, len(values)
     if n < _FEWEST_ROWS:
         return NONE
-    hints = list(_hints(moments, values, n_rows))
-    if not hints:
+    hints = _hints(moments, values, n_rows)
+    tails = (places, values) if n == n_rows or not hints else _tails(rows, hints)
+    if not hints or tails is None:
         return NONE
-    if n < n_rows:
-        found = _beyond(rows, hints)
-        if found is None:  # the excerpt is not like the other rows
-            return NONE
-    else:
-        found = places, values
-    places, tail = found
+    places, tail = tails
     farthest, of_column = np.zeros(len(places)), np.zeros(len(places), np.int64)
-    for own in hints:
-        far = np.abs(tail[:, own.number] - own.median) / own.scale
+    for hint in hints:
+        far = np.abs(tail[:, hint.number] - hint.median) / hint.scale
         order = np.argsort(-far, kind="stable")
-        order = order[: int((far * own.scale >= own.inner).sum())]
-        m = _n_outside(far[order], n_rows, own.n_tail)
-        beyond = order[:m][far[order[:m]] > np.maximum(_FAR, farthest[order[:m]])]
-        farthest[beyond], of_column[beyond] = far[beyond], own.number
+        order = order[: int((far * hint.scale >= hint.inner).sum())]
+        order = order[: _n_outside(far[order], n_rows, hint.n_tail)]
+        beyond = order[far[order] > np.maximum(_FAR, farthest[order])]
+        farthest[beyond], of_column[beyond] = far[beyond], hint.number
     chosen = np.flatnonzero(farthest)
     chosen = chosen[~_has_company(tail[chosen], farthest[chosen], values, moments)]
     kept = chosen if len(chosen) <= max(1, _SHARE_IN_ALL * n_rows) else chosen[:0]
@@ -138,10 +131,13 @@ def find_outliers(rows: Rows, moments: StandardMoments, places: Int, values: Flo
     return Outliers(places[kept], columns, tail[kept, columns], len(chosen))
 
 
-def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Hint]:
-    """Yield the columns that may hold outliers, by their bounds and an excerpt of the rows."""
-    n, numbers = len(values), np.flatnonzero(~moments.constant & moments.is_number)
-    for j, median, distances, scale in _centered(values, numbers):
+def _hints(moments: StandardMoments, values: Float, n_rows: int) -> list[_Hint]:
+    """The columns that may hold outliers, by their bounds and an excerpt of the rows."""
+    n, hints = len(values), []
+    for j in np.flatnonzero(~moments.constant & moments.is_number).tolist():
+        median = float(np.median(values[:, j]))
+        distances = np.abs(values[:, j] - median)
+        scale = robust_scale(distances)
         farthest = max(moments.maximum[j] - median, median - moments.minimum[j])
         if farthest <= _FAR * scale:
             continue
@@ -154,35 +150,19 @@ def _hints(moments: StandardMoments, values: Float, n_rows: int) -> Iterator[_Hi
             inner = float(order[min(n - 1, depth)])
             if not m and farthest <= 2.0 * inner:
                 continue
-        yield _Hint(j, median, scale, n_tail, inner)
+        hints.append(_Hint(j, median, scale, n_tail, inner))
+    return hints
 
 
-def _centered(values: Float, numbers: Int) -> Iterator[tuple[int, float, Float, float]]:
-    """Yield columns, their medians, the distances of rows from these, and robust deviations."""
-    for start in range(0, len(numbers), _COLUMNS_AT_ONCE):
-        own = numbers[start : start + _COLUMNS_AT_ONCE]
-        columns = np.ascontiguousarray(values[:, own].T)
-        medians = np.median(columns, axis=1)
-        distances = np.abs(columns - medians[:, None])
-        scales = robust_scales(distances)
-        yield from zip(own.tolist(), medians.tolist(), distances, scales.tolist(), strict=True)
-
-
-def robust_scales(distances: Float) -> Float:
-    """Standard deviations of columns from the distances to their medians, (d, n); (d,).
+def robust_scale(distances: Float) -> float:
+    """Standard deviation of a column from the distances to its median, (n,).
 
     Whatever a few rows hold.
     """
-    scales = np.zeros(len(distances))
     for share, normal in _QUANTILES:
-        left = np.flatnonzero(~(scales > 0))
-        if not left.size:
-            return scales
-        scales[left] = np.quantile(distances[left], share, axis=1) / normal
-    for j in np.flatnonzero(~(scales > 0)).tolist():
-        positive = distances[j, distances[j] > 0]
-        scales[j] = positive.mean() if positive.size else 0.0
-    return scales
+        if (scale := float(np.quantile(distances, share)) / normal) > 0:
+            return scale
+    return float(distances[distances > 0].mean()) if distances.any() else 0.0
 
 
 def _n_tail(n_rows: float) -> int:
@@ -190,8 +170,11 @@ def _n_tail(n_rows: float) -> int:
     return int(np.clip(n_rows / 8, _FEWEST_IN_TAIL, _MOST_IN_TAIL))
 
 
-def _beyond(rows: Rows, hints: list[_Hint]) -> tuple[Int, Float] | None:
-    """Numbers and values of all rows in the tail of a column; None where they are too many."""
+def _tails(rows: Rows, hints: list[_Hint]) -> tuple[Int, Float] | None:
+    """Numbers and values of all rows in the tail of a column; None where they are too many.
+
+    Then the excerpt is not like the other rows.
+    """
     numbers: list[Int] = []
     values: list[Float] = []
     start = count = 0
@@ -211,7 +194,7 @@ def _beyond(rows: Rows, hints: list[_Hint]) -> tuple[Int, Float] | None:
 def _n_outside(distances: Float, n_rows: int, n_tail: int) -> int:
     """How many of the distances, largest first, lie where the tail is heavier than inside."""
     positive = distances[distances > 0]
-    spacings = np.arange(1, len(positive)) * -np.diff(np.log(_apart(positive)))
+    spacings = np.arange(1, len(positive)) * -np.diff(np.log(_spread_ties(positive)))
     most = min(max(1, int(_SHARE * n_rows)), len(spacings) - _FEWEST_IN_TAIL)
     if most < 1:
         return 0
@@ -233,13 +216,13 @@ def _has_company(
     rows: Float, far: Float, excerpt: Float, moments: StandardMoments
 ) -> NDArray[np.bool_]:
     """Which rows have others of this kind as near as rows of one group are."""
+    has_company = np.zeros(len(rows), np.bool_)
     if len(rows) <= _COMPANIONS:
-        return np.zeros(len(rows), np.bool_)
+        return has_company
     columns = np.flatnonzero(~moments.constant & moments.is_number)
     medians = np.median(excerpt[:, columns], axis=0)
-    scales = robust_scales(np.abs(excerpt[:, columns] - medians).T)
-    scale = np.where(scales > 0, scales, 1.0)
-    z, bulk = (rows[:, columns] - medians) / scale, (excerpt[:, columns] - medians) / scale
+    scale = np.array([robust_scale(x) or 1.0 for x in np.abs(excerpt[:, columns] - medians).T])
+    z, bulk = ((x[:, columns] - medians) / scale for x in (rows, excerpt))
     rng = np.random.default_rng(0)
     bulk = bulk[rng.choice(len(bulk), min(_OF_GROUPS, len(bulk)), replace=False)]
     within = np.partition(_distances(bulk, bulk), _COMPANIONS, axis=1)[:, _COMPANIONS]
@@ -247,31 +230,26 @@ def _has_company(
         _NEAR_IN_GROUPS * float(np.median(within)), np.minimum(_NEAR * far, _NEAR_IN_DEVIATIONS)
     )
     places = rng.choice(len(z), min(_COMPARED, len(z)), replace=False)
-    compared = z[places]
-    own = np.isin(np.arange(len(z)), places)
-    has_company = np.zeros(len(z), np.bool_)
-    for start in range(0, len(z), 1000):
-        part = slice(start, start + 1000)
-        near = (_distances(z[part], compared) <= reach[part, None]).sum(axis=1)
-        has_company[part] = near - own[part] >= _COMPANIONS
+    parts = np.array_split(np.arange(len(z)), 1 + len(z) // 1000)
+    near = [_distances(z[part], z[places]) <= reach[part, None] for part in parts]
+    # Each row that is compared is near itself.
+    n_near = np.concatenate([x.sum(axis=1) for x in near]) - np.isin(np.arange(len(z)), places)
+    has_company = n_near >= _COMPANIONS
     members = z[places][has_company[places]]
-    if len(members):  # the rim of a cluster
-        for start in range(0, len(z), 1000):
-            part = slice(start, start + 1000)
-            nearest = _distances(z[part], members).min(axis=1)
-            has_company[part] |= nearest <= _RIM * reach[part]
-    return has_company
+    nearest = [_distances(z[part], members).min(axis=1, initial=np.inf) for part in parts]
+    return np.asarray(has_company | (np.concatenate(nearest) <= _RIM * reach))  # or on the rim
 
 
 def _distances(first: Float, second: Float) -> Float:
     """Euclidean distances of rows, of shape (n, m)."""
-    return np.asarray(np.sqrt(((first[:, None] - second) ** 2).sum(axis=2)))
+    columns = zip(first.T, second.T, strict=True)
+    return np.asarray(np.sqrt(sum((x[:, None] - y) ** 2 for x, y in columns)))
 
 
-def _apart(distances: Float) -> Float:
+def _spread_ties(distances: Float) -> Float:
     """Return sorted distances above 0 as before rounding: equal ones are spread over a grid cell.
 
-    >>> _apart(np.array([3.0, 2.0, 2.0, 2.0, 1.0])).tolist()
+    >>> _spread_ties(np.array([3.0, 2.0, 2.0, 2.0, 1.0])).tolist()
     [3.0, 2.25, 2.0, 1.75, 1.0]
     """
     values, first, counts = np.unique(-distances, return_index=True, return_counts=True)

@@ -3,7 +3,7 @@
 | symbol | name here | shape |
 |---|---|---|
 | ρ = observed − model | ``residual`` | (n,) |
-| e = (I − P) C^{-1/2} ρ, see ``whitening.py`` | ``remainder`` | (n,) |
+| e = (I − P) C^{-1/2} ρ, see ``moments/whitening.py`` | ``remainder`` | (n,) |
 | N‖e‖² ~ χ²(rank C − rank of the slopes) | ``statistic`` | scalar |
 | S_k = N‖e‖² of the first k kinds of conditions, S_k − S_(k−1) | ``ConditionGroup.statistic`` | |
 
@@ -36,37 +36,22 @@ from numpy.polynomial.hermite_e import hermegauss
 from scipy.special import gammaincc
 
 from momentmix._typing import Float
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions, point_powers
-from momentmix.fitting.conditions.monomial_covariance import MomentSpread
-from momentmix.fitting.conditions.standard_moments import StandardMoments
-from momentmix.fitting.inference.whitening import (
-    Correlation,
-    Projection,
-    Whitening,
-    find_correlations,
-    tested_conditions,
-)
+from momentmix.fitting.inference.correlations import Correlation, find_correlations
+from momentmix.fitting.inference.tested_conditions import choose_conditions, tested_conditions
+from momentmix.fitting.moments.conditions import Conditions, point_powers
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.fitting.moments.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
 
 LEAST_P_VALUE = 0.01  # of a model that is accepted: a true one fails once in a hundred fits
 NEGLIGIBLE_EFFECT = 5e-4  # standard deviations of one row; with enough rows every test rejects
 CLEAR_P_VALUE = 1e-3  # below it a smaller number of components is rejected: one more needs proof
-MOST_CONDITIONS = 2000  # their covariance has n² entries, and its root costs n³ operations
-FEWEST_CONDITIONS = 400  # whatever the rows
-MOST_WHERE_SCARCE = 5000  # where fewer would leave nothing to test; a second or two of arithmetic
-MOST_WITH_BLOCKS = 3000  # the same where features are joined: moments within blocks take longer
-WITH_ORDER_4 = 900  # conditions of distinct features where a part of order 4 is taken in
-# The same, and times the number of parameters, after passes over the rows with joined features: no
-# moment answer is at stake, and more conditions tell hardly more.
-AFTER_ROWS, AFTER_ROWS_PER_PARAMETER = 500, 2
-ORDER_4_FROM = 1e4  # rows; with fewer, means of order 4 are far from normal
 _FEW_ROWS = 3000  # with fewer, means of cubes are far from normal
 _SURE_P_VALUE = 0.05  # by χ² laws: those of larger variance accept too
 # Rows drawn for a variance, and entries of whitened rows: 5000 of 2000 conditions take a second.
 _DRAWN_ROWS, _DRAWN_AT_ONCE, _MOST_WORK = 5000, 500, 2e10
-HIGHEST_POWER = 6  # of single features: as far as a summary holds them
 _LEAST_WRITTEN = 1e-16  # of p-values in texts
 _SPANNED = 1e-6  # share of a direction's length that is left where the parameters explain it
 
@@ -187,12 +172,12 @@ def check_conditions(
     if conditions.size <= parameters.n_free and not parameters.blocks.is_diagonal:
         return UNTESTABLE  # full covariances of many columns: the covariance would take a minute
     whitening = whitening or Whitening(conditions, parameters)
-    n = moments.n_effective
-    names = [moments.column_name(j) for j in range(moments.n_features)]
-    group_test = _GroupTest(conditions, parameters, whitening, names)
-    dof = whitening.degrees_of_freedom(whitening.projection)
+    projection, n = whitening.projection, moments.n_effective
+    dof = whitening.degrees_of_freedom(projection)
     if dof <= 0:
         return UNTESTABLE
+    names = [moments.column_name(j) for j in range(moments.n_features)]
+    group_test = _GroupTest(conditions, parameters, whitening, names)
     residual = whitening.residual(conditions.values)
     statistics = n * group_test.statistics(residual)
     centers = np.array([g.degrees_of_freedom for g in group_test.groups], dtype=float)
@@ -202,10 +187,11 @@ def check_conditions(
     if noise is not None:
         white = whitening.whiten(noise.draws(conditions, rng))
         draws = n * group_test.statistics(white)
-        size = n * float(_squared_length(whitening.projection, white).mean())
+        size = n * float(_squared_length(projection, white).mean())
         n_trusted = n * min(1.0, dof / size)
-        centers, variances = draws.mean(axis=1), draws.var(axis=1, ddof=1)
-        p_values = _corrected(statistics, centers, variances, group_test.n_tests)
+        p_values = _corrected(
+            statistics, draws.mean(axis=1), draws.var(axis=1, ddof=1), group_test.n_tests
+        )
     elif draws_rows and n < _FEW_ROWS and p_values.min() < _SURE_P_VALUE:
         excess = np.maximum(group_test.variances_of_rows(parameters, rng) - 2.0 * centers, 0.0)
         is_shape = [group.is_shape for group in group_test.groups]
@@ -215,24 +201,20 @@ def check_conditions(
         kind._replace(statistic=float(statistic), p_value=float(p_value))
         for kind, statistic, p_value in zip(group_test.groups, statistics, p_values, strict=True)
     )
-    least = int(np.argmin(p_values))
-    misfit = max(statistics[least] - centers[least], 0.0)
-    result = OverIdentification(
-        n * float(_squared_length(whitening.projection, residual)),
-        dof,
-        groups[least].p_value,
-        float(np.sqrt(misfit / (groups[least].degrees_of_freedom * n))),
-        noise is not None,
-        groups=groups,
-    )
-    if correlations and result.p_value < LEAST_P_VALUE:
-        columns = moments.columns.tolist()
-        remainder = whitening.projection.project(residual)
-        result.correlations.extend(
+    least = min(groups, key=lambda group: group.p_value)
+    misfit = max(least.statistic - least.degrees_of_freedom, 0.0)
+    found = list[Correlation]()
+    if correlations and least.p_value < LEAST_P_VALUE:
+        columns, remainder = moments.columns.tolist(), projection.project(residual)
+        found = [
             replace(c, first=columns[c.first], second=columns[c.second])
             for c in find_correlations(whitening, conditions, parameters, remainder, n_trusted)
-        )
-    return result
+        ]
+    statistic = n * float(_squared_length(projection, residual))
+    effect = float(np.sqrt(misfit / (least.degrees_of_freedom * n)))
+    return OverIdentification(
+        statistic, dof, least.p_value, effect, noise is not None, found, groups
+    )
 
 
 def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Float) -> Float:
@@ -256,38 +238,38 @@ class _GroupTest:
         n_low = conditions.n_low
         edges = [n_low, n_low + int(conditions.is_pair.sum()), conditions.size]
         self.groups = list[ConditionGroup]()
-        self._steps = list[tuple[Projection, Projection | None]]()
-        before: Projection | None = None
-        dof_before = 0
+        self._projections = list[Projection]()
+        dof_before, edge_before = 0, 0
         kinds = (("distinct features", False), ("pairs", False), ("shape of columns", True))
         for (name, is_shape), edge in zip(kinds, edges, strict=True):
-            if before is not None and before.slopes.shape[0] == edge:
+            if edge == edge_before:
                 continue
-            last = edge == conditions.size
-            projection = whitening.projection if last else whitening.leading(edge)
+            is_last = edge == conditions.size
+            projection = whitening.projection if is_last else whitening.leading(edge)
             dof = whitening.degrees_of_freedom(projection)
             if dof > dof_before:
                 self.groups.append(ConditionGroup(name, nan, dof - dof_before, nan, is_shape))
-                self._steps.append((projection, before))
-                before, dof_before = projection, dof
+                self._projections.append(projection)
+                dof_before, edge_before = dof, edge
         self._columns = self._shape_directions()
-        n_steps, n_columns = len(self.groups), len(self._columns)
-        self.n_tests = np.full(n_steps + n_columns, float(n_steps + bool(n_columns)))
-        self.n_tests[n_steps:] *= n_columns
+        n_kinds, n_columns = len(self.groups), len(self._columns)
+        self.n_tests = np.full(n_kinds + n_columns, float(n_kinds + bool(n_columns)))
+        self.n_tests[n_kinds:] *= n_columns
         self.groups += [
             ConditionGroup(f"shape of column {names[j]}", nan, basis.shape[1], nan, True, j)
             for j, basis in self._columns.items()
         ]
-        self.fourth_cumulants = np.zeros(len(self.groups))
-        if self._columns:
-            shape = np.flatnonzero(conditions.is_shape)
-            features, powers = conditions.slots[shape, 0], conditions.slot_exponents[shape, 0]
-            highest = [int(powers[features == j].max()) for j in self._columns]
-            pairs = zip(self._columns, highest, strict=True)
-            excess = np.array([fourth_cumulant_of_powers(parameters, j, top) for j, top in pairs])
-            self.fourth_cumulants[n_steps:] = excess
-            if self.groups[n_steps - 1].is_shape:
-                self.fourth_cumulants[n_steps - 1] = excess.sum()
+        shape = np.flatnonzero(conditions.is_shape)
+        features, powers = conditions.slots[shape, 0], conditions.slot_exponents[shape, 0]
+        excess = np.array(
+            [
+                fourth_cumulant_of_powers(parameters, j, int(powers[features == j].max()))
+                for j in self._columns
+            ]
+        )
+        self.fourth_cumulants = np.concatenate([np.zeros(n_kinds), excess])
+        if n_kinds and self.groups[n_kinds - 1].is_shape:
+            self.fourth_cumulants[n_kinds - 1] = excess.sum()
 
     def _shape_directions(self) -> dict[int, Float]:
         """Orthonormal directions of each column's powers, parameters projected out."""
@@ -306,14 +288,10 @@ class _GroupTest:
 
     def statistics(self, white: Float) -> Float:
         """Statistics per row of all groups, of shape (n_groups,) or (n_groups, k)."""
-        results = []
-        for projection, before in self._steps:
-            statistic = _squared_length(projection, white)
-            if before is not None:
-                statistic = np.maximum(statistic - _squared_length(before, white), 0.0)
-            results.append(statistic)
-        results += [((basis.T @ white) ** 2).sum(axis=0) for basis in self._columns.values()]
-        return np.array(results)
+        lengths = np.array([_squared_length(projection, white) for projection in self._projections])
+        lengths[1:] = np.maximum(np.diff(lengths, axis=0), 0.0)
+        columns = [((basis.T @ white) ** 2).sum(axis=0) for basis in self._columns.values()]
+        return np.array([*lengths, *columns])
 
     def variances_of_rows(self, parameters: Parameters, rng: np.random.Generator) -> Float:
         """Variances of the statistics of single rows of the mixture, of shape (n_groups,)."""
@@ -359,49 +337,3 @@ def _squared_length(projection: Projection, white: Float) -> Float:
     """Squared length of what a projection leaves of its own rows."""
     left = projection.project(white[: projection.slopes.shape[0]])
     return np.asarray((left**2).sum(axis=0))
-
-
-def choose_conditions(
-    moments: StandardMoments,
-    n_components: int,
-    rng: np.random.Generator,
-    blocks: Blocks | None = None,
-    after_rows: bool = False,
-) -> Conditions:
-    """Orders up to 3; a part of order 4 too where rows are many or little would be left to test."""
-    # The covariance costs about n³·r operations: stay within a second of arithmetic. And not more
-    # conditions than rows: the last ones would tell nothing new.
-    n, d = moments.n_effective, moments.n_features
-    limit = int(min(MOST_CONDITIONS, (3e10 / n_components) ** (1 / 3), max(n, FEWEST_CONDITIONS)))
-    power = HIGHEST_POWER if 4 * d < limit // 2 else 4
-    blocks = blocks or moments.alone
-    n_parameters = n_components * blocks.n_parameters - 1
-    low_limit = max(limit // 2, limit - (power - 2) * d - limit // 4)
-    conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
-    scarce = conditions.size - 1 < 1.1 * n_parameters + 5
-    if scarce:
-        low_limit = int(max(low_limit, min(1.5 * n_parameters, MOST_CONDITIONS)))
-        most = MOST_WHERE_SCARCE if blocks.is_diagonal else MOST_WITH_BLOCKS
-        low_limit = int(max(low_limit, min(1.3 * n_parameters, most)))
-    elif n >= ORDER_4_FROM:
-        low_limit = min(low_limit, max(WITH_ORDER_4, int(1.2 * conditions.n_low)))
-    if after_rows and not scarce and not blocks.is_diagonal:
-        low_limit = min(low_limit, max(AFTER_ROWS, AFTER_ROWS_PER_PARAMETER * n_parameters))
-        conditions = build_conditions(moments, 3, 1, low_limit, rng, power)
-    if scarce or n >= ORDER_4_FROM:
-        conditions = build_conditions(moments, 4, 2, low_limit, rng, power)
-    return conditions.subset(np.arange(1, conditions.size))
-
-
-def order_after_rows(n_components: int, blocks: Blocks) -> int:
-    """The order of moments that `choose_conditions` takes from after passes over the rows: 3 or 4.
-
-    >>> pairs = [[0, 1], [2, 3]]
-    >>> order_after_rows(3, Blocks.of(10, pairs)), order_after_rows(3, Blocks.of(15, pairs))
-    (4, 3)
-    """
-    d, n_parameters = blocks.n_features, n_components * blocks.n_parameters
-    enough = max(AFTER_ROWS, AFTER_ROWS_PER_PARAMETER * n_parameters)
-    # Orders up to 3, squares included, have so many conditions.
-    is_enough = d * (d * d + 6 * d + 5) // 6 >= enough
-    return 3 if is_enough and not blocks.is_diagonal else 4

@@ -1,10 +1,10 @@
-"""Standard errors and intervals: of features, and of the means, rates and levels of columns.
+"""Standard errors and intervals of the means, rates and levels of columns, by the delta method.
 
 | symbol | name here | shape |
 |---|---|---|
 | g(θ): a number of a column within a component | ``Quantity.values`` | (r,) |
 | ∂g / ∂ (μ, v) of the column's features | ``Quantity.slopes`` | (r, 2k) |
-| ‖∂g · factor‖, the delta method | ``_deviations`` | (r,) |
+| ‖∂g · factor‖ | `_deviations` | (r,) |
 
 A mixture is fitted in features. A category has the probabilities of its levels given that the cell
 is seen, a number with missing cells its mean where it is seen. Intervals of probabilities are
@@ -27,17 +27,16 @@ from scipy.special import ndtri
 
 from momentmix._typing import Float
 from momentmix.errors import InputError
-from momentmix.families.column import Column
-from momentmix.families.distribution import Distribution
 from momentmix.families.family import Quantities, Quantity
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import LARGEST_ERROR, Uncertainty
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.parameter_table import ColumnValues, Intervals
-from momentmix.mixture.parameters import Parameters, parameters_from
+from momentmix.mixture.parameters import parameters_from
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
 _WIDEST = 3.0  # half a width on the scale of logarithms or log-odds, beyond which it says nothing
+_LEAST = np.finfo(float).tiny
 
 
 @short_repr
@@ -68,19 +67,7 @@ def column_errors(
     uncertainty: Uncertainty, moments: StandardMoments, schema: Schema | None = None
 ) -> StandardErrors:
     """Standard errors of columns, in their own units."""
-    with np.errstate(over="ignore"):  # squares of the largest units may be infinite
-        s = uncertainty.deviations().restored(np.zeros_like(moments.scale), moments.scale)
-        matrices = s.matrices if s.blocks.joined else None
-    weights = np.where(uncertainty.unknown_weights, np.nan, s.weights)
-    if schema is None:
-        return StandardErrors(weights, s.means, s.variances, matrices)
-    by_column = _by_column(uncertainty, moments, schema)
-    both = np.stack([s.means, s.variances])
-    (means, variances, seen), levels = _tables(by_column, schema, both, _deviations)
-    covariances = None if matrices is None else _of_columns(matrices, schema, uncertainty)
-    if schema.modeled().is_plain:  # the mixture has numbers alone
-        return StandardErrors(weights, means, variances, covariances)
-    return StandardErrors(weights, means, variances, covariances, levels, seen)
+    return StandardErrors(**_tables(uncertainty, moments, schema, _deviations))
 
 
 def column_intervals(
@@ -90,142 +77,117 @@ def column_intervals(
     level: float = 0.95,
 ) -> Intervals:
     """Intervals of columns, in their own units, of this level."""
-    plain = _feature_intervals(uncertainty, moments, level)
-    if schema is None:
-        return plain
-    both = np.stack([plain.means, plain.variances])
-    by_column = _by_column(uncertainty, moments, schema)
-    tables, levels = _tables(by_column, schema, both, partial(_interval, level=level))
-    means, variances, seen = ((low, high) for low, high in tables)
-    covariances = None
-    if plain.covariances is not None:
-        low, high = (_of_columns(end, schema, uncertainty) for end in plain.covariances)
-        covariances = (low, high)
-    ends = {key: (values[0], values[1]) for key, values in levels.items()}
-    if schema.modeled().is_plain:  # the mixture has numbers alone
-        return Intervals(plain.weights, means, variances, covariances)
-    return Intervals(plain.weights, means, variances, covariances, ends, seen)
-
-
-def _feature_intervals(
-    uncertainty: Uncertainty, moments: StandardMoments, level: float
-) -> Intervals:
-    """Intervals of features, in the units of the data."""
-    e, on_logs = uncertainty.estimate, uncertainty.on_log_scale
-    widths = normal_quantile(level) * uncertainty.deviations().flat()
-    half = parameters_from(widths, e.n_components, e.blocks)
-    weights = np.ones((2, 1))
-    if e.n_components > 1:
-        weights = _ends(e.weights, half.weights, "logit" if on_logs else "plain")
-        weights = np.where(uncertainty.unknown_weights, np.nan, np.clip(weights, 0.0, 1.0))
-    variances = _ends(e.variances, half.variances, "log" if on_logs else "plain")
-    means = e.means - half.means, e.means + half.means
-    covariances = e.covariances - half.covariances, e.covariances + half.covariances
-    ends = zip(weights, means, np.maximum(variances, 0.0), covariances, strict=True)
-    with np.errstate(over="ignore"):
-        low, high = (
-            Parameters(*end, e.blocks).restored(moments.shift, moments.scale) for end in ends
-        )
-    matrices = (low.matrices, high.matrices) if e.blocks.joined else None
-    pairs = (low.means, high.means), (low.variances, high.variances)
-    return Intervals((weights[0], weights[1]), *pairs, matrices)
+    found = _tables(uncertainty, moments, schema, partial(_interval, level=level))
+    levels = found.pop("levels")
+    if levels is not None:
+        levels = {key: (ends[0], ends[1]) for key, ends in levels.items()}
+    ends: dict[str, Any] = {key: x if x is None else (x[0], x[1]) for key, x in found.items()}
+    return Intervals(**ends, levels=levels)
 
 
 def _tables(
-    by_column: list[tuple[Quantities | None, Float]],
-    schema: Schema,
-    plain: Float,
-    of: Callable[[Quantity, Float], Float],
-) -> tuple[Float, dict[str | int, Float]]:
-    """`of` each mean, variance and probability of being seen, (3, …, r, n_columns), and levels."""
-    tables = np.full((3, *plain.shape[1:-1], schema.n_columns), np.nan)
-    levels: dict[str | int, Float] = {}
-    for number, (quantities, factor) in enumerate(by_column):
-        if quantities is None:
-            tables[:2, ..., number] = plain[..., schema.features_of(number)[0]]
-            continue
-        own = quantities.mean, quantities.variance, quantities.observed
-        for table, quantity in zip(tables, own, strict=True):
-            if quantity is not None:
-                table[..., number] = of(quantity, factor)
-        if quantities.levels:
-            found = [of(quantity, factor) for quantity in quantities.levels]
-            name = number if schema.column_names is None else schema.column_names[number]
-            levels[name] = np.stack(found, axis=-1)
-    return tables, levels
-
-
-def _of_columns(matrices: Float, schema: Schema, uncertainty: Uncertainty) -> Float:
-    """Return matrices of features (r, d, d) by column; NaN where a column has several features."""
-    first = [schema.features_of(number)[0] for number in range(schema.n_columns)]
-    found = matrices[:, first][:, :, first]
-    joined = {j for block in uncertainty.estimate.blocks.joined for j in block}
-    others = [
-        number
-        for number, column in enumerate(schema.columns)
-        if not (column.model.joins and not column.has_missing) and first[number] not in joined
-    ]
-    found[:, others], found[:, :, others] = np.nan, np.nan
-    return found
-
-
-# -- numbers of columns -------------------------------------------------------------------------
-
-
-def _by_column(
-    uncertainty: Uncertainty, moments: StandardMoments, schema: Schema
-) -> list[tuple[Quantities | None, Float]]:
-    """The quantities of each column and a factor of the covariance of its (μ, v), (r, 2k, q)."""
-    e = uncertainty.estimate
-    laws = {law.features[0]: law for law in e.blocks.laws}
-    rows = parameters_from(np.arange(len(uncertainty.factor)), e.n_components, e.blocks)
-    found = []
-    for number, column in enumerate(schema.columns):
-        own = list(schema.features_of(number))
-        quantities = None
-        if own[0] in laws:
-            law, counts = laws[own[0]], moments.n_effective * e.weights
-            quantities = law.quantities(*e.of_law(law), counts)
-            if column.center and quantities.mean is not None:
-                mean = quantities.mean._replace(values=quantities.mean.values + column.center)
-                quantities = quantities._replace(mean=mean)
-        elif column.has_missing:
-            quantities = _of_joined(column, own, laws[own[1]], e, moments)
-        places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
-        found.append((quantities, uncertainty.factor[places]))
-    return found
-
-
-def _of_joined(
-    column: Column,
-    own: list[int],
-    law: Distribution,
-    parameters: Parameters,
+    u: Uncertainty,
     moments: StandardMoments,
-) -> Quantities:
-    """Mean and variance of a value of a joined block, whose features are itself and ``seen``."""
-    value = own[0]
-    unit = float(moments.scale[value])
-    shift = float(moments.shift[value]) + column.center
-    by_mean, by_variance, by_seen = np.zeros((3, parameters.n_components, 4))
-    by_mean[:, 0], by_variance[:, 2] = unit, unit**2
-    seen = law.quantities(
-        *parameters.of_law(law), moments.n_effective * parameters.weights
-    ).observed
-    if seen is not None:
-        by_seen[:, [1, 3]] = seen.slopes
-        seen = seen._replace(slopes=by_seen)
+    schema: Schema | None,
+    of: Callable[[Quantity, Float], Float],
+) -> dict[str, Any]:
+    """`of` all parameters, by the names of `ColumnValues`, of shapes (…, r), (…, r, n_columns)."""
+    e, r, d = u.estimate, u.estimate.n_components, moments.n_features
+    rows = parameters_from(np.arange(len(u.factor)), r, e.blocks)
+
+    def of_place(values: Float, places: Any, unit: float, scale: str = "plain") -> Float:
+        quantity = Quantity(unit * values, scale, slopes=np.full((r, 1), unit))
+        is_known = r == 1 and scale == "logit"  # the weight of a single component
+        return of(quantity, u.factor[places][:, None] * (not is_known))
+
+    scale = "logit" if u.on_log_scale or r == 1 else "plain"
+    weights = of_place(e.weights, rows.weights, 1.0, scale)
+    weights = np.where(u.unknown_weights, np.nan, np.clip(weights, 0.0, 1.0))
+    features: list[tuple[int, ...]] = [(j,) for j in range(d)]
+    if schema is not None:
+        features = [tuple(schema.features_of(number)) for number in range(schema.n_columns)]
+    tables = np.full((3, *weights.shape, len(features)), np.nan)
+    levels: dict[str | int, Float] = {}
+    for number, own in enumerate(features):
+        quantities = _quantities(u, moments, list(own))
+        places = np.concatenate([rows.means[:, own], rows.variances[:, own]], axis=1)
+        center = 0.0 if schema is None else schema.columns[number].center
+        if center and quantities.mean is not None:
+            moved = quantities.mean._replace(values=quantities.mean.values + center)
+            quantities = quantities._replace(mean=moved)
+        for table, quantity in zip(tables, quantities[:3], strict=True):
+            if quantity is not None:
+                table[..., number] = of(quantity, u.factor[places])
+        if quantities.levels:
+            names = None if schema is None else schema.column_names
+            name = number if names is None else names[number]
+            found = [of(quantity, u.factor[places]) for quantity in quantities.levels]
+            levels[name] = np.stack(found, axis=-1)
+    means, variances, observed = tables
+    variances = np.maximum(variances, 0.0)
+    covariances = None
+    if e.blocks.joined:
+        number_of = {own[0]: number for number, own in enumerate(features)}
+        covariances = variances[..., None] * np.eye(len(features))
+        for place, (j, k) in enumerate(e.blocks.pairs.tolist()):
+            unit = float(moments.scale[j] * moments.scale[k])
+            a, b = number_of[j], number_of[k]
+            value = of_place(e.covariances[:, place], rows.covariances[:, place], unit)
+            covariances[..., a, b] = covariances[..., b, a] = value
+        joined = {number_of[j] for block in e.blocks.joined for j in block}
+        others = [
+            number
+            for number, column in enumerate(() if schema is None else schema.columns)
+            if not (column.model.joins and not column.has_missing) and number not in joined
+        ]
+        covariances[..., others, :], covariances[..., others] = np.nan, np.nan
+    is_plain = schema is None or schema.modeled().is_plain  # the mixture has numbers alone
+    return {
+        "weights": weights,
+        "means": means,
+        "variances": variances,
+        "covariances": covariances,
+        "levels": None if is_plain else levels,
+        "seen": None if is_plain else observed,
+    }
+
+
+def _quantities(u: Uncertainty, moments: StandardMoments, features: list[int]) -> Quantities:
+    """The numbers of a column, in units of the data.
+
+    The features of a value of a joined block whose cells may be missing are itself and ``seen``.
+    """
+    e, laws = u.estimate, {law.features[0]: law for law in u.estimate.blocks.laws}
+    counts, value = moments.n_effective * e.weights, features[0]
+    if value in laws:
+        found: Quantities = laws[value].quantities(*e.of_law(laws[value]), counts)
+        return found
+    k, unit, observed = len(features), float(moments.scale[value]), None
+    by_mean, by_variance, by_seen = np.zeros((3, e.n_components, 2 * k))
+    with np.errstate(over="ignore"):  # squares of the largest units may be infinite
+        by_mean[:, 0], by_variance[:, k] = unit, np.square(unit)
+        variances = by_variance[:, k] * e.variances[:, value]
+    if k > 1:
+        law = laws[features[1]]
+        observed = law.quantities(*e.of_law(law), counts).observed
+    if observed is not None:
+        by_seen[:, [1, 3]] = observed.slopes
+        observed = observed._replace(slopes=by_seen)
+    means = float(moments.shift[value]) + unit * e.means[:, value]
     return Quantities(
-        Quantity(shift + unit * parameters.means[:, value], "plain", slopes=by_mean),
-        Quantity(unit**2 * parameters.variances[:, value], "log", slopes=by_variance),
-        seen,
+        Quantity(means, "plain", slopes=by_mean),
+        Quantity(variances, "log" if u.on_log_scale or k > 1 else "plain", slopes=by_variance),
+        observed,
     )
 
 
 def _deviations(quantity: Quantity, factor: Float) -> Float:
     """Standard errors by the delta method, (r,)."""
-    along = quantity.slopes[:, None, :] @ factor
-    errors = np.sqrt((along[:, 0] ** 2).sum(axis=1))
+    along = (quantity.slopes[:, None, :] @ factor)[:, 0]
+    size = np.abs(along).max(axis=1, initial=_LEAST)  # whose square may be no float64 number
+    with np.errstate(invalid="ignore"):
+        errors = size * np.sqrt(((along / size[:, None]) ** 2).sum(axis=1))
+    errors = np.where(np.isinf(size), np.inf, errors)
     return np.asarray(np.minimum(errors, LARGEST_ERROR if quantity.scale == "logit" else np.inf))
 
 
@@ -255,11 +217,12 @@ def _ends(x: Float, half: Float, scale: str) -> Float:
     if scale == "plain":
         return ends
     if scale == "log":
-        reach = half / np.maximum(x, 1e-300)
+        reach = half / np.maximum(x, _LEAST)
         ratio = np.exp(np.minimum(reach, _WIDEST))
         return np.where(reach < _WIDEST, np.stack([x / ratio, x * ratio]), np.maximum(ends, 0.0))
     p = np.clip(x, 1e-12, 1 - 1e-12)
     reach, odds = half / (p * (1 - p)), np.log(p / (1 - p))
     moved = np.minimum(reach, _WIDEST)
     inner = np.stack([1 / (1 + np.exp(moved - odds)), 1 / (1 + np.exp(-moved - odds))])
+    inner = np.where(half > 0, inner, ends)
     return np.where(reach < _WIDEST, inner, np.clip(ends, 0.0, 1.0))

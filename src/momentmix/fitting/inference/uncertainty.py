@@ -6,7 +6,7 @@
 | x ≥ 0: numbers of a law, `Distribution.positive` | ``values`` | (r, n) |
 | g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
 
-After EM the formula of a moment fit (``moment/efficient.py``) would be wrong, since the estimate no
+After EM the formula of a moment fit (``moments/steps.py``) would be wrong, since the estimate no
 longer minimizes these conditions. The information of the scores is used instead, with that of the
 prior: EM maximizes both. Without it, errors of 1,000 for probabilities and weights come from levels
 and gaps of a few rows.
@@ -18,15 +18,16 @@ same, and the information of the rows is singular (``python benchmarks/columns.p
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution
 from momentmix.fitting.em.scores import add_prior, laws_with_places, settle_floored
 from momentmix.mixture.parameters import (
@@ -124,90 +125,127 @@ def uncertainty_after_em(
     bound, and gaps of laws `together`, are fixed; both matrices change in place. The information of
     a `prior` is added to that of the rows.
     """
-    r, d = parameters.means.shape
+    p, (r, d) = parameters, parameters.means.shape
     matrices = [information] if score_covariance is None else [information, score_covariance]
     if prior is not None:
-        floors = prior.floors(parameters, n_effective)
+        floors = prior.floors(p, n_effective)
         for matrix in matrices:
-            settle_floored(matrix, parameters, floors, prior.structure)
-    two_valued = settle_two_valued(matrices, parameters)
+            settle_floored(matrix, p, floors, prior.structure)
+    two_valued = _two_valued(information, p)
+    places = component_places(p)[:, 1 + d :]
+    alone = set(p.blocks.single.tolist())  # of distributions, `_at_bounds` fixes the variance
+    single = [
+        _Fixed(places[c, [j]], np.ones((1, 1)), p.weights[c] / 2)
+        for c, j in two_valued
+        if j in alone
+    ]
+    _fix(matrices, single)
     if prior is not None:
-        slopes = np.zeros(parameters.n_places)  # left alone
-        add_prior(slopes, information, parameters, prior, n_effective, _RULE_OF_THREE)
+        slopes = np.zeros(p.n_places)  # left alone
+        add_prior(slopes, information, p, prior, n_effective, _RULE_OF_THREE)
+    _fix(matrices, _at_bounds(information, p, n_effective, two_valued, together))
     # Variances that follow from means are half of all places of many levels.
-    own = np.delete(np.arange(len(information)), dependent_places(parameters))
-    for k, matrix in enumerate(matrices):
-        settle_bounded(matrix, parameters, n_effective, two_valued, together)
-        matrices[k] = matrix[np.ix_(own, own)]
-    information, *scores = matrices
-    del matrices, matrix, score_covariance  # of many levels, hundreds of megabytes
+    own = np.delete(np.arange(len(information)), dependent_places(p))
+    information, *scores = (matrix[np.ix_(own, own)] for matrix in matrices)
+    del matrices, score_covariance  # of many levels, hundreds of megabytes
     scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
     matrix = information / scale[:, None] / scale
     # Of one component the weight is known: what is there is rounding.
     matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
-    root = _inverse_root(matrix)
+    root = inverse_root(matrix)
     if scores:
-        root = root @ (root.T @ _root(scores[0] / scale[:, None] / scale))
+        values, vectors = np.linalg.eigh(scores[0] / scale[:, None] / scale)
+        half = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+        root = root @ (root.T @ half)
     known = root / scale[:, None] / np.sqrt(n_effective)
-    factor = np.zeros((parameters.n_places, known.shape[1]))
+    factor = np.zeros((p.n_places, known.shape[1]))
     factor[own] = known
     logs = factor[:r]
-    factor[:r] = parameters.weights[:, None] * (logs - parameters.weights @ logs)
-    places = component_places(parameters)[:, 1 + d :]
-    own, units = parameters.blocks.single_or_law, np.ones(len(factor))
-    units[places[:, own]] = parameters.variances[:, own]
-    units[dependent_places(parameters)] = 0.0
+    factor[:r] = p.weights[:, None] * (logs - p.weights @ logs)
+    own, units = p.blocks.single_or_law, np.ones(len(factor))
+    units[places[:, own]] = p.variances[:, own]
+    units[dependent_places(p)] = 0.0
     factor *= units[:, None]
-    for table, slopes in spread_changes(parameters):
+    for table, slopes in spread_changes(p):
         own = places[:, table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
-    return Uncertainty(parameters, factor, on_log_scale=True)
+    return Uncertainty(p, factor, on_log_scale=True)
 
 
-def _inverse_root(matrix: Float) -> Float:
+def inverse_root(matrix: Float, ridge: float = 1e-8) -> Float:
     """A root of the inverse of a positive semidefinite matrix of diagonal 1."""
     raised = matrix.copy()
-    raised[np.diag_indices_from(raised)] += 1e-8
+    raised[np.diag_indices_from(raised)] += ridge
     triangle, failed = dpotrf(raised.T, lower=1, clean=1, overwrite_a=1)
     if not failed:
         return np.asarray(dtrtri(triangle, lower=1)[0].T)
     values, vectors = eigh(matrix)
     # The symmetric root: draws from it do not depend on the signs of eigenvectors.
-    return np.asarray((vectors / np.sqrt(np.maximum(values, 1e-8))) @ vectors.T)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, max(ridge, 1e-10)))) @ vectors.T)
 
 
-def _root(matrix: Float) -> Float:
-    """The symmetric root of a positive semidefinite matrix."""
-    values, vectors = np.linalg.eigh(matrix)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+# -- numbers that are fixed -----------------------------------------------------------------------
 
 
-# -- numbers at a bound ---------------------------------------------------------------------------
+class _Fixed(NamedTuple):
+    """Numbers of a component: their slopes (m, q) by parameters at q places, and what is known.
+
+    The information `known` about each of them, (m,), is by itself: it takes the place of what the
+    rows say of the numbers and other parameters together.
+    """
+
+    places: Int
+    slopes: Float
+    known: Any
 
 
-def settle_bounded(
+def _fix(matrices: list[Float], numbers: Iterable[_Fixed]) -> None:
+    """Take numbers out of information matrices, and put in what is known of each; in place."""
+    for places, slopes, known in numbers:
+        along = np.linalg.qr(slopes.T)[0]
+        for matrix in matrices:
+            matrix[places] -= along @ (along.T @ matrix[places])
+            matrix[:, places] -= (matrix[:, places] @ along) @ along.T
+            matrix[np.ix_(places, places)] += (slopes.T * known) @ slopes
+
+
+def _two_valued(information: Float, p: Parameters) -> list[tuple[int, int]]:
+    """Components and first features of numbers that have two values within a component."""
+    d, places, found = p.means.shape[1], component_places(p), []
+    laws = [law.features for law in p.blocks.laws if law.free[0]]
+    for own in (*((j,) for j in p.blocks.single.tolist()), *laws):
+        for c in range(p.n_components):
+            spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
+            across, known = information[others, spread], information[spread, spread]
+            beside = information[np.ix_(others, others)]
+            left = known - across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
+            if left < _TOLD * known or known < _LEAST_TOLD * p.weights[c]:
+                found.append((c, own[0]))
+    return found
+
+
+def _at_bounds(
     information: Float,
-    parameters: Parameters,
+    p: Parameters,
     n_rows: float,
-    two_valued: Sequence[NDArray[np.bool_]],
-    together: Collection[Distribution] = (),
-) -> None:
-    """Fix numbers that the rows of a component do not distinguish from 0; in place."""
-    counts = np.maximum(n_rows * parameters.weights, 1e-12)
-    laws = zip(laws_with_places(parameters), two_valued, strict=True)
-    for (law, means, variances, places), has_two in laws:
+    two_valued: Collection[tuple[int, int]],
+    together: Collection[Distribution],
+) -> Iterator[_Fixed]:
+    """Yield numbers of laws that the rows of a component do not distinguish from 0."""
+    counts = np.maximum(n_rows * p.weights, 1e-12)
+    for law, means, variances, places in laws_with_places(p):
         units = np.hstack([np.ones_like(means), variances])[:, None]
         values, slopes = (x(means, variances) for x in (law.positive, law.positive_slopes))
         fixed, errors = law.at_zero(means, variances, counts), np.ones_like(values)
         for c in np.flatnonzero(fixed.any(axis=1)):
-            numbers, own = np.flatnonzero(fixed[c]), np.ix_(places[c], places[c])
+            numbers = np.flatnonzero(fixed[c])
             turns = law.turns(means[c], variances[c], numbers) / units[c]
-            known = n_rows * ((turns @ information[own]) * turns).sum(axis=1)
+            own = information[np.ix_(places[c], places[c])]
+            known = np.maximum(n_rows * ((turns @ own) * turns).sum(axis=1), 0.0)
             own_values = np.maximum(values[c, numbers], 1e-12)  # rounding may leave less than 0
             slope = np.minimum(law.prior_positive[numbers] / own_values, counts[c])
             # A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3: with
             # certain labels the slope is the number of rows, and x = 3/n, the rule of three.
-            known = np.maximum(known, 0.0)
             # Where counts are all 0, nothing tells their dispersion: as little as their mean.
             slope = np.where((slope > 0.0) | (known > 0.0), slope, counts[c])
             errors[c, numbers] = 2.0 / (slope + np.sqrt(slope**2 + 6.0 * known))
@@ -217,47 +255,11 @@ def settle_bounded(
             fixed[alone, 0] = True
             errors[alone, 0] = np.sqrt(gap * (1 - gap) / counts)[alone]
         never, own_slopes, own_errors = law.never_observed(means, variances, counts)
-        fixed[:, -1] |= has_two & ~never
-        errors[has_two, -1] = (values[:, -1] * np.sqrt(2.0 / counts))[has_two]
+        two = [c for c, j in two_valued if j == law.features[0]]
+        fixed[two, -1] |= ~never[two]
+        errors[two, -1] = values[two, -1] * np.sqrt(2.0 / counts[two])
         fixed = np.hstack([fixed, np.repeat(never[:, None], own_slopes.shape[1], axis=1)])
         slopes = np.concatenate([slopes, own_slopes], axis=1) * units
         known_by_law = np.hstack([errors, own_errors]) ** -2.0 / n_rows
         for c in np.flatnonzero(fixed.any(axis=1)):
-            # Take the numbers out, and put in what is known of each by itself.
-            own, along = slopes[c, fixed[c]], np.linalg.qr(slopes[c, fixed[c]].T)[0]
-            information[places[c]] -= along @ (along.T @ information[places[c]])
-            information[:, places[c]] -= (information[:, places[c]] @ along) @ along.T
-            known = (own.T * known_by_law[c, fixed[c]]) @ own
-            information[np.ix_(places[c], places[c])] += known
-
-
-def settle_two_valued(matrices: list[Float], parameters: Parameters) -> list[NDArray[np.bool_]]:
-    """Fix variances of numbers that have two values within a component; in place.
-
-    Of laws, which components have such values, (r,) each: `settle_bounded` fixes the variances.
-    """
-    p, d, places = parameters, parameters.means.shape[1], component_places(parameters)
-    information, single = matrices[0], p.blocks.single
-
-    def has_two_values(c: int, own: list[int]) -> bool:
-        spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
-        across, known = information[others, spread], information[spread, spread]
-        beside = information[np.ix_(others, others)]
-        explained = across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
-        return bool(known - explained < _TOLD * known or known < _LEAST_TOLD * p.weights[c])
-
-    means, spreads = places[:, 1 + single], places[:, 1 + d + single]  # (r, n_single)
-    across, known = information[means, spreads], information[spreads, spreads]
-    beside, weights = information[means, means], np.repeat(p.weights[:, None], single.size, axis=1)
-    explained = across * np.divide(across, beside, out=np.zeros_like(across), where=beside > 0)
-    fixed = (known - explained < _TOLD * known) | (known < _LEAST_TOLD * weights)
-    numbers = spreads[fixed]
-    for matrix in matrices:
-        matrix[numbers] = matrix[:, numbers] = 0.0
-        matrix[numbers, numbers] = weights[fixed] / 2
-    return [
-        np.array(
-            [law.free[0] and has_two_values(c, list(law.features)) for c in range(len(places))]
-        )
-        for law in p.blocks.laws
-    ]
+            yield _Fixed(places[c], slopes[c, fixed[c]], known_by_law[c, fixed[c]])

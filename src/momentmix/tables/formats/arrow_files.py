@@ -9,24 +9,17 @@ from __future__ import annotations
 import os
 import sys
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from momentmix.errors import InputError, MomentmixError, printable
+from momentmix.errors import InputError, MomentmixError
 from momentmix.tables.columns import Kind, arrow_kind, checked, plain_polars
 from momentmix.tables.formats.copies import LocalCopy
 from momentmix.tables.formats.csv_text import Dialect
 from momentmix.tables.formats.memory import is_frame
-from momentmix.tables.source import (
-    BATCH_ROWS,
-    Batch,
-    Columns,
-    FileSource,
-    Source,
-    batch_rows,
-    refuse_damage,
-)
+from momentmix.tables.source import BATCH_ROWS, Batch, Columns, Source, batch_rows, first_line
 
 _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
 _FEW_ROWS = 1 << 14  # of a batch: fewer are joined with those after them
@@ -48,9 +41,6 @@ class ArrowSource(Source):
     def kind(self, column: int) -> Kind:
         """Content of a column, from its type."""
         return arrow_kind(self.schema.field(column).type)
-
-    def _refuses_damage(self) -> Any:
-        return refuse_damage(lambda text: InputError(f"{self.name} cannot be read: {text}"))
 
     @abstractmethod
     def _read(self, columns: list[int]) -> Iterator[Any]:
@@ -79,22 +69,19 @@ def _joined(batches: Iterable[Any]) -> Iterator[Any]:
     yield from _as_one(waiting)
 
 
-def _as_one(batches: list[Any]) -> list[Any]:
-    from pyarrow import Table
-
+def _as_one(batches: list[Any]) -> Any:
     if len(batches) < 2:
         return batches
-    joined: list[Any] = (
-        Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
-    )
-    return joined
+    from pyarrow import Table
+
+    return Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
 
 
-class ParquetFile(FileSource, ArrowSource):
+class ParquetFile(ArrowSource):
     """A Parquet file; its text is read as dictionaries."""
 
     def __init__(self, path: str | os.PathLike[str], _: Dialect | None = None) -> None:
-        FileSource.__init__(self, path)
+        super().__init__(path)
         with self._refuses_damage(), self._file(1, []) as file:
             self.n_rows = file.metadata.num_rows
             self._set_schema(file.schema_arrow)
@@ -112,22 +99,25 @@ class ParquetFile(FileSource, ArrowSource):
         names = [every[i] for i in columns]
         texts = [every[i] for i in columns if self.kind(i).kind == "text"]
         with self._file(len(columns), texts) as file:
-            size, once = batch_rows(len(columns)), list(dict.fromkeys(names))
-            for batch in file.iter_batches(size, columns=once):
-                if batch.schema.names == names:
-                    yield batch
-                else:  # pyarrow gives all columns of a name
-                    pairs = list(enumerate(batch.schema.names))
-                    same = {name: [k for k, other in pairs if other == name] for name in once}
-                    yield batch.select([same[every[i]][every[:i].count(every[i])] for i in columns])
+            for batch in file.iter_batches(
+                batch_rows(len(columns)), columns=[*dict.fromkeys(names)]
+            ):
+                if batch.schema.names != names:  # pyarrow gives all columns of a name
+                    same = defaultdict[str, list[int]](list)
+                    for k, name in enumerate(batch.schema.names):
+                        same[name].append(k)
+                    batch = batch.select(
+                        [same[every[i]][every[:i].count(every[i])] for i in columns]
+                    )
+                yield batch
 
 
-class ArrowFile(FileSource, ArrowSource):
+class ArrowFile(ArrowSource):
     """An Arrow file: the file format (Feather version 2) or the stream format."""
 
     def __init__(self, path: str | os.PathLike[str], _: Dialect | None = None) -> None:
-        FileSource.__init__(self, path)
-        with self.path.open("rb") as file:
+        super().__init__(path)
+        with open(path, "rb") as file:
             self._streamed = file.read(6) != b"ARROW1"
         with self._refuses_damage(), self._reader() as reader:
             if hasattr(reader, "count_rows"):  # of newer versions, and the file format
@@ -216,10 +206,9 @@ def open_query(data: Any) -> ArrowSource:
     except Exception as error:
         if isinstance(error, MemoryError | MomentmixError) or getattr(error, "errno", None):
             raise
-        reason = printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])
         raise InputError(
-            f"{copy} cannot be read: {reason.rstrip('.')[:200]}. Run it by itself to see where it "
-            "fails; if its file, table or connection is gone, make all of it again."
+            f"{copy} cannot be read: {first_line(error).rstrip('.')}. Run it by itself to see "
+            "where it fails; if its file, table or connection is gone, make all of it again."
         ) from None
     source = ArrowFile(copy)
     source.n_rows, source.mark = n_rows, ""  # equal rows may come in other batches

@@ -75,10 +75,8 @@ def is_address(text: str) -> bool:
     return _ADDRESS.match(text) is not None
 
 
-def remote_files(
-    text: str, readable: Callable[[str], bool], suffix_of: Callable[[str], str]
-) -> list[LocalCopy]:
-    """Copies of the files of an address, in order; in a folder of the `readable` ones."""
+def remote_files(text: str, suffix_of: Callable[[str], str]) -> list[LocalCopy]:
+    """Copies of the files of an address, in order; in a folder of those with a known suffix."""
     address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
     web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
     with _located(address) as (system, path):
@@ -87,13 +85,14 @@ def remote_files(
             files = [p for p in system.glob(path) if not system.isdir(p)]
         elif not web and system.isdir(path):
             below = len(path.rstrip("/")) + 1
-            files = [p for p in system.find(path) if readable(p[below:])]
+            files = [p for p in system.find(path) if suffix_of(p[below:])]
         if not files:
             raise NoInputError(f"no data file is at {without_secrets(text)!a}; check the address.")
         copies = []
         for file in sorted(files):
             name = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
-            copies.append(LocalCopy(name, suffix_of(file.partition("?")[0])))
+            ending = os.path.basename(file.partition("?")[0]).lstrip("._")
+            copies.append(LocalCopy(name, suffix_of(ending)))
             with copies[-1] as target:
                 system.get_file(file, target)
         return copies
@@ -113,8 +112,8 @@ def _located(address: str) -> Iterator[tuple[Any, str]]:
         raise NoInputError(f"{name} does not exist; check the address.") from None
     except ImportError as error:
         raise MissingDependencyError(
-            f"{name} needs a package that is not installed: {error}. Install it with pip, or "
-            "download the file."
+            f"{name} is an address; reading it needs a package that is not installed ({error}): "
+            "pip install momentmix[remote]. Or download the file."
         ) from None
     except Exception as error:
         if getattr(error, "errno", None) == errno.ENOSPC:

@@ -23,7 +23,7 @@ import numpy as np
 
 from momentmix.errors import InputError
 from momentmix.parallel import map_in_order, usable_cores
-from momentmix.tables.columns import Kind, numbers_of
+from momentmix.tables.columns import Kind, codes_of, numbers_of
 from momentmix.tables.formats.csv_text import (
     FALSE,
     TRUE,
@@ -38,7 +38,7 @@ from momentmix.tables.formats.csv_text import (
     quote_places,
     wrong_quote,
 )
-from momentmix.tables.source import Batch, Columns, FileSource
+from momentmix.tables.source import Batch, Columns, Source
 from momentmix.wording import option
 
 BLOCK = 1 << 21  # bytes read at a time: enough for a fast parser, few beside the memory
@@ -47,7 +47,7 @@ _LOOKED_AT, _MOST_FIELDS = 1000, 100_000  # rows, and fields of them, that decid
 _READ_AS = {"text": "text", "date": "text", "bool": "bool"}  # other kinds as numbers
 _BAD_BYTE = re.compile("[\udc80-\udcff]")  # one that is not UTF-8, as Python decodes it
 _MARK = b"\xef\xbb\xbf"  # of byte order
-Asked = Sequence[tuple[int, str]]  # columns, and what they are read as: number, bool or text
+Asked = Sequence[tuple[int, str]]  # columns, and what they are read as: number, bool, text, written
 Block = tuple[int, bytes]  # whole rows: number of their first line, and their text
 
 
@@ -59,12 +59,14 @@ class Record(NamedTuple):
     text: str
 
 
-class CsvFile(FileSource):
+class CsvFile(Source):
     """A CSV file, perhaps compressed."""
 
     def __init__(self, path: str | os.PathLike[str], dialect: Dialect) -> None:
         super().__init__(path)
-        is_tsv = self.path.name.lower().removesuffix(".gz").endswith(".tsv")
+        name = os.path.basename(path).lower()
+        self._open: Any = gzip.open if name.endswith(".gz") else open
+        is_tsv = name.removesuffix(".gz").endswith(".tsv")
         self.delimiter = dialect.delimiter or ("\t" if is_tsv else ",")
         self.dialect, self.nulls = replace(dialect, delimiter=self.delimiter), dialect.nulls
         self._header, self._repeated = "", b""  # text of the header, as it is and to be found again
@@ -83,17 +85,12 @@ class CsvFile(FileSource):
                     break
         if not head:
             raise InputError(f"{self.name} is empty; it needs at least one line of numbers.")
-        self._check_first(head[0])
-        self._decide_header(head[0], [x for x in head[1:] if len(x.fields) == self.n_columns])
-
-    def _check_first(self, first: Record) -> None:
-        """Take the fields of the first line, which may be names or a row."""
-        fields = first.fields
+        first, fields = head[0], head[0].fields
         if any(map(_BAD_BYTE.search, fields)):
             raise InputError(
                 f"{self.name} is not UTF-8 in its first line; convert it: iconv -t utf-8."
             )
-        self.first_line, self.n_columns, self.column_names = tuple(fields), len(fields), None
+        self.first_line, self.n_columns = tuple(fields), len(fields)
         if problem := self._problem_of_quotes((1, first.text.encode("utf-8", "replace"))):
             raise InputError(f"{self.name}, {problem}")
         others = [x for x in (";", "\t", "|") if x in fields[0] and x != self.delimiter]
@@ -103,19 +100,19 @@ class CsvFile(FileSource):
                 f"Pass {option(delimiter=others[0])}, and {option(decimal=',')} where numbers have "
                 "decimal commas."
             )
+        self._decide_header([record for record in head if len(record.fields) == self.n_columns])
 
-    def _decide_header(self, first: Record, head: list[Record]) -> None:
+    def _decide_header(self, head: list[Record]) -> None:
         """Take the first line for names or for a row; know what the columns hold."""
-        rows = [[x.strip() for x in record.fields] for record in (first, *head)]
-        names, header = rows.pop(0), self.dialect.header
-        kinds = [kind_of_cells(cells, self.dialect) for cells in zip(*rows, strict=True)]
-        self._kinds = kinds or [kind_of_cells([], self.dialect)] * self.n_columns
-        plain, *others = (
-            ["" if text in self.nulls else text for text in cells] for cells in (names, *rows)
-        )
+        every = [[x.strip() for x in record.fields] for record in head]
+        (names, *rows), header = every, self.dialect.header
+        cells = list(zip(*rows, strict=True)) or [()] * self.n_columns
+        self._kinds = [kind_of_cells(column, self.dialect) for column in cells]
+        plain, *others = ([x if x not in self.nulls else "" for x in row] for row in every)
         has_text = any(self.dialect.number(name) is None for name in names)
         if header is None and not has_text:
-            quoted = are_alone_quoted(first.text, [x.text for x in head], self.delimiter)
+            texts = [record.text for record in head]
+            quoted = are_alone_quoted(texts[0], texts[1:], self.delimiter)
             place = f"the first line of {self.name}"
             header, self.header_note = judged(place, plain, others, quoted)
         elif header is None and is_row(names, rows, self._kinds, self.dialect):
@@ -125,12 +122,11 @@ class CsvFile(FileSource):
                 f"before it, or pass {option(header=False)}."
             )
         if header is False:
-            every = zip(names, *rows, strict=True)
-            self._kinds = [kind_of_cells(cells, self.dialect) for cells in every]
+            self._kinds = [kind_of_cells(x, self.dialect) for x in zip(*every, strict=True)]
             return
-        self.column_names, self._header = self.first_line, first.text
+        self.column_names, self._header = self.first_line, head[0].text
         if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
-            self._repeated = first.text.strip().encode()
+            self._repeated = head[0].text.strip().encode()
 
     def kind(self, column: int) -> Kind:
         return self._kinds[column]
@@ -140,19 +136,17 @@ class CsvFile(FileSource):
     def _pieces(self) -> Iterator[bytes]:
         """The text piece by piece, none of which ends between CR and LF."""
         mark = _MARK
-        with open(self.path, "rb") as raw:
-            packed = self.path.name.lower().endswith(".gz")
-            file: Any = gzip.GzipFile(fileobj=raw) if packed else raw
-            try:
+        try:
+            with self._open(self.path, "rb") as file:
                 while data := file.read(BLOCK):
                     while data.endswith(b"\r") and (more := file.read(1)):
                         data += more
                     yield data.removeprefix(mark)
                     mark = b""
-            except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-                raise InputError(
-                    f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
-                ) from None
+        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+            raise InputError(
+                f"{self.name} is not a whole gzip file: {error}. Compress or copy it again."
+            ) from None
 
     def _blocks(self) -> Iterator[Block]:
         """The text behind the header, in blocks of whole rows."""
@@ -226,11 +220,13 @@ class CsvFile(FileSource):
         from pyarrow import csv as arrow_csv
         from pyarrow import types
 
-        text, numbers = pyarrow.string(), {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
-        coded = pyarrow.dictionary(pyarrow.int32(), text)
-        of_kind = {"text": coded, "written": coded} | ({} if careful else numbers)
+        numbers = {"number": pyarrow.float64(), "bool": pyarrow.bool_()}
+        text, of_kind = (
+            pyarrow.dictionary(pyarrow.int32(), pyarrow.string()),
+            {} if careful else numbers,
+        )
         read, as_written = dict(asked), any(kind == "written" for _, kind in asked)
-        read |= {i: "both" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
+        read |= {i: "text" for i, kind in asked if kind != read[i]}  # a key that is a feature, too
         table = arrow_csv.read_csv(
             pyarrow.BufferReader(b"\n" * block.startswith(_MARK) + block),  # skipped at first
             arrow_csv.ReadOptions(
@@ -252,17 +248,28 @@ class CsvFile(FileSource):
         columns = []
         for i, kind in asked:
             column = table.column(str(i)).combine_chunks()
-            if kind in ("text", "written"):
-                column = column if types.is_dictionary(column.type) else column.dictionary_encode()
-                if kind == "text" and as_written:
-                    labels = self.dialect.without_nulls(column.dictionary)
-                    column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
-            elif types.is_string(column.type):
-                column = self.dialect.parsed(column, kind)
+            if kind in numbers and types.is_dictionary(column.type):
+                column = self._values(column, kind)
             elif kind == "number" and np.isnan(numbers_of(column)).sum() > column.null_count:
                 raise ValueError("NaN")  # it may be "nan(1)", which is a number for pyarrow
+            elif kind == "text" and as_written:
+                from pyarrow import compute
+
+                labels, nulls = column.dictionary, "|".join(map(re.escape, self.nulls))
+                is_null = compute.match_substring_regex(labels, f"^(?:{nulls})$")
+                labels = compute.if_else(is_null, pyarrow.scalar(None, labels.type), labels)
+                column = pyarrow.DictionaryArray.from_arrays(column.indices, labels)
             columns.append(column)
         return columns
+
+    def _values(self, column: Any, kind: str) -> Any:
+        """Texts as numbers, or as 0 and 1 for true and false; ValueError where one is neither."""
+        codes, labels = codes_of(column)
+        value = self.dialect.number if kind == "number" else self.dialect.truth
+        values = [value(label) for label in labels]
+        if None in values:
+            raise ValueError("a field is no number")
+        return np.array([*values, np.nan], dtype=np.float64)[codes]
 
     # -- errors --------------------------------------------------------------------------------
 
@@ -281,22 +288,8 @@ class CsvFile(FileSource):
             return InputError(f"{self.name}, {problem}")
         with suppress(csv.Error):
             for record in self._records(block):
-                place = f"{self.name}, line {record.line}"
-                if self._is_header(record):
-                    return InputError(
-                        f"{place} repeats the header. Was the file put together from several? "
-                        "Remove that line, or pass the files."
-                    )
-                if len(record.fields) != self.n_columns:
-                    commas = " Are there decimal commas? Then use another delimiter."
-                    return InputError(
-                        f"{place} has {len(record.fields)} field(s), the first line "
-                        f"{self.n_columns}. Repair or remove it."
-                        f"{commas * (len(record.fields) == 2 * self.n_columns)}"
-                    )
-                for column, kind in asked:
-                    if problem := self._problem(record.fields[column], kind, column):
-                        return InputError(f"{place}, {self.label(column)}{problem}")
+                if problem := self._problem_of(record, asked):
+                    return InputError(f"{self.name}, line {record.line}{problem}")
         last = block[0] + n_line_ends(block[1])
         return InputError(
             f"{self.name}, lines {block[0]} to {last} cannot be read: {reason}. Is it CSV with "
@@ -314,31 +307,48 @@ class CsvFile(FileSource):
         line += n_line_ends(text[:place])
         if is_open:
             return f"line {line}: a quote opens here and is not closed again. Close or remove it."
-        row = text[end_of_rows(text[:place], quotes[quotes < place]) : place].decode(
-            "utf-8", "replace"
-        )
-        fields = next(csv.reader(io.StringIO(row + "x", newline=""), delimiter=self.delimiter))
+        row = text[end_of_rows(text[:place], quotes[quotes < place]) : place] + b"x"
+        fields = next(csv.reader([row.decode("utf-8", "replace")], delimiter=self.delimiter))
         label = self.label(min(len(fields), self.n_columns) - 1)
         return (
             f"line {line}, {label}: a quote stands inside a cell. Remove it, and spaces beside "
             'quotes; or put the whole cell in quotes, and write "" for each quote in it.'
         )
 
-    def _problem(self, field: str, kind: str, column: int) -> str:
-        """Return the error of a field with its cure, or ""."""
-        text, key = field.strip(), column if self.column_names is None else self.first_line[column]
-        if kind in ("text", "written") and _BAD_BYTE.search(field):
-            return " is not UTF-8; convert it: iconv -t utf-8."
-        if kind == "bool" and text not in (*TRUE, *FALSE, *self.nulls):
-            levels = option(families={key: ["false", "true", text]})
+    def _problem_of(self, record: Record, asked: Asked) -> str:
+        """What is wrong with a row, with its column and a cure; or ""."""
+        n_fields = len(record.fields)
+        if self._is_header(record):
             return (
+                " repeats the header. Was the file put together from several? Remove that line, or "
+                "pass the files."
+            )
+        if n_fields != self.n_columns:
+            commas = " Are there decimal commas? Then use another delimiter."
+            return (
+                f" has {n_fields} field(s), the first line {self.n_columns}. Repair or remove it."
+                f"{commas * (n_fields == 2 * self.n_columns)}"
+            )
+        for column, kind in asked:
+            if problem := self._problem_of_field(record.fields[column], kind, column):
+                return f", {self.label(column)}{problem}"
+        return ""
+
+    def _problem_of_field(self, field: str, kind: str, column: int) -> str:
+        text, key = field.strip(), column if self.column_names is None else self.first_line[column]
+        if kind in ("text", "written"):
+            is_bad = _BAD_BYTE.search(field)
+            return " is not UTF-8; convert it: iconv -t utf-8." if is_bad else ""
+        if kind == "bool":
+            levels = option(families={key: ["false", "true", text]})
+            problem = (
                 f": {text[:60]!a} is no level of the column, which has 'false', 'true'. Correct "
                 f"the cell, or list the levels as text: {levels}."
             )
-        if kind != "number" or self.dialect.number(text) is not None:
+            return problem if self.dialect.truth(field) is None else ""
+        if self.dialect.number(text) is not None:
             return ""
-        cures = self.dialect.cures(text)
-        said = f": {text[:60]!a} is not a number."
+        cures, said = self.dialect.cures(text), f": {text[:60]!a} is not a number."
         if cures:
             it = " If it " if len(cures) > 1 else " It "
             return said + "".join(f"{it}{cure}." for cure in cures)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -23,7 +22,7 @@ from momentmix._typing import Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind
-from momentmix.wording import option
+from momentmix.wording import listed, option
 
 NULLS = ("", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "NAN", "null", "NULL", "None")
 TRUE, FALSE = ("true", "True", "TRUE"), ("false", "False", "FALSE")
@@ -38,7 +37,6 @@ _DAY = r"(?:\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.]\d{2,4})"
 _DATE, _TIME = re.compile(f"{_DAY}(?:[T ]{_CLOCK})?"), re.compile(_CLOCK)
 _WHOLE = re.compile(r"[+-]?[0-9]+")
 _RARE = 0.05  # how probable a row of whole numbers may be below names that are such
-_LISTED = 5  # names in a note
 
 
 @dataclass(frozen=True)
@@ -55,8 +53,7 @@ class Dialect:
     header: bool | None = None
 
     def __post_init__(self) -> None:
-        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
-        if not all(isinstance(text, str) for text in texts or ()):
+        if not all(isinstance(text, str) for text in self._missing_texts):
             raise InputTypeError(
                 f"na_values must be strings, as they are in the file; got {self.na_values!r}."
             )
@@ -76,71 +73,49 @@ class Dialect:
                 f"separates the fields, such as {option(delimiter=';')}."
             )
 
+    @property
+    def _missing_texts(self) -> Sequence[str]:
+        texts = NULLS if self.na_values is None else self.na_values
+        return [texts] if isinstance(texts, str) else texts
+
     @lazy_property
     def nulls(self) -> tuple[str, ...]:
         """Texts that mean a missing cell."""
-        if self.na_values is None:
-            return NULLS
-        texts = [self.na_values] if isinstance(self.na_values, str) else self.na_values
-        return tuple(dict.fromkeys(("", *(text.strip() for text in texts))))
+        return tuple(dict.fromkeys(("", *(text.strip() for text in self._missing_texts))))
 
     @lazy_property
-    def _pattern(self) -> str:
+    def _pattern(self) -> re.Pattern[str]:
         """Pattern of a number."""
         point = re.escape(self.decimal)
         digits = rf"(?:[0-9]+(?:{point}[0-9]*)?|{point}[0-9]+)(?:[eE][+-]?[0-9]+)?"
-        return f"^[+-]?(?:{digits}|(?i:inf|infinity|nan))$"
+        return re.compile(f"[+-]?(?:{digits}|(?i:inf|infinity|nan))")
 
     def number(self, text: str) -> float | None:
         """The number a field holds, NaN where it is missing, None where it is something else."""
         text = text.strip()
         if text in self.nulls:
             return float("nan")
-        return float(text.replace(self.decimal, ".")) if re.match(self._pattern, text) else None
+        return float(text.replace(self.decimal, ".")) if self._pattern.fullmatch(text) else None
 
-    def without_nulls(self, text: Any) -> Any:
-        """An Arrow array of text with null for texts that mean a missing cell."""
-        from pyarrow import compute, nulls
-
-        is_null = compute.is_in(text, text_array(self.nulls).cast(text.type))
-        return compute.if_else(is_null, nulls(len(text), text.type), text)
-
-    def parsed(self, fields: Any, kind: str) -> Any:
-        """An Arrow array of fields as kind "number" or "bool"; ValueError where one is neither."""
-        from pyarrow import compute, float64
-
-        text = self.without_nulls(compute.utf8_trim_whitespace(fields))
-        if kind == "bool":
-            known = compute.index_in(text, text_array([*TRUE, *FALSE]))
-            if known.null_count > text.null_count:
-                raise ValueError("a field is neither true nor false")
-            return compute.less(known, len(TRUE))
-        wrong = "[(.]" if self.decimal != "." else "[(]"  # pyarrow takes "nan(1)" for a number
-        if compute.any(compute.match_substring_regex(text, wrong)).as_py():
-            raise ValueError("a field is not a number")
-        return compute.replace_substring(text, self.decimal, ".").cast(float64())
+    def truth(self, text: str) -> float | None:
+        """1 and 0 for true and false, NaN where a field is missing, None for something else."""
+        text = text.strip()
+        if text in self.nulls:
+            return float("nan")
+        return float(text in TRUE) if text in TRUE + FALSE else None
 
     def cures(self, text: str) -> list[str]:
         """In words, what else the field could be, and what would make it a number."""
         cures, decimal = [], "," if self.decimal == "." else "."
         if replace(self, delimiter="\t", decimal=decimal).number(text) is not None:
-            kind = "comma" if decimal == "," else "point"
-            cure = f"has a decimal {kind}: pass {option(decimal=decimal)}"
+            cure = f"has a decimal {'comma' if decimal == ',' else 'point'}"
+            cure += f": pass {option(decimal=decimal)}"
             if decimal == (self.delimiter or ","):
                 cure += f", and have the fields separated by another: {option(delimiter=';')}"
             cures.append(cure)
         if grouped := _GROUPED.fullmatch(text):
             cures.append(f"has {grouped[1]!a} between thousands: write it without")
         return cures
-
-
-def text_array(texts: Sequence[str]) -> Any:
-    """An Arrow array of texts; made without pandas, which ``pyarrow.array`` imports."""
-    from pyarrow import StringArray, py_buffer
-
-    data = [text.encode() for text in texts]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
-    return StringArray.from_buffers(len(data), py_buffer(ends), py_buffer(b"".join(data)))
 
 
 # -- kinds of columns ------------------------------------------------------------------------------
@@ -248,10 +223,9 @@ def judged(
     is_header |= counts and names not in cells and len(cells) + len(names) > 3
     if not is_header and not counts:
         return False, None
-    listed = ", ".join(map(ascii, first[:_LISTED])) + (", …" if len(first) > _LISTED else "")
     taken, other = ("names of columns", "a row")[:: 1 if is_header else -1]
-    cure = option(header=not is_header)
-    return is_header, f"{place} is taken for {taken} ({listed}); {cure} reads it as {other}"
+    cure = f"{option(header=not is_header)} reads it as {other}"
+    return is_header, f"{place} is taken for {taken} ({listed(list(map(ascii, first)), 5)}); {cure}"
 
 
 def are_alone_quoted(first: str, texts: list[str], delimiter: str) -> bool:
@@ -263,10 +237,7 @@ def are_alone_quoted(first: str, texts: list[str], delimiter: str) -> bool:
 
 
 def _are_years(cells: Sequence[str]) -> bool:
-    return all(
-        len(cell) == 4 and cell.isdecimal() and FIRST_YEAR <= int(cell) <= LAST_YEAR
-        for cell in cells
-    )
+    return all(len(x) == 4 and x.isdecimal() and FIRST_YEAR <= int(x) <= LAST_YEAR for x in cells)
 
 
 def are_fractions(rows: Sequence[Sequence[str]]) -> bool:

@@ -67,6 +67,7 @@ class MemoryTable(Source):
     """A frame, a dict of columns, an array or a list of rows; its columns are converted once."""
 
     in_memory = True
+    _array: Array | None = None  # rows that are one array
 
     def __init__(
         self, data: Any, name: str | None = None, expected: Sequence[str] | None = None
@@ -77,27 +78,15 @@ class MemoryTable(Source):
                 f"rows must be dense; got a sparse {type(data).__name__}. Pass blocks of rows as "
                 "rows.toarray()."
             )
-        self.column_names: Names = None
         if isinstance(data, Mapping):
             self.column_names = tuple(map(str, data))
             self._columns = [_checked_list(*item) for item in data.items()]
         elif is_frame(data):
             self.column_names = frame_names(data, expected)
-            if hasattr(data, "iloc"):
-                self._columns = [
-                    data.iloc[:, i] for i in range(len(self.column_names or data.columns))
-                ]
-            else:
-                import pyarrow
-
-                columns = pyarrow.table(plain_polars(data)).columns
-                types = map(str, getattr(data, "dtypes", [""] * len(columns)))
-                self._columns = [
-                    x.dictionary_encode() if kind.startswith("Categorical") else x
-                    for x, kind in zip(columns, types, strict=True)
-                ]
+            self._columns = _columns_of_frame(data)
         else:
-            self._columns = _columns_of_array(data)
+            self._array = _array_of(data)
+            self._columns = list(self._array.T)
         self._is_named = name is not None
         self.name = name or ("the array" if self.column_names is None else "the table")
         self.n_columns = len(self._columns)
@@ -107,19 +96,20 @@ class MemoryTable(Source):
         if len(lengths) > 1:
             raise InputError(f"columns must have equal lengths; got {lengths} rows.")
         self.n_rows = lengths[0]
-        self._converted, self._kinds = dict[int, Any](), dict[int, Kind]()
+        self._converted = dict[int, tuple[Any, Kind]]()
 
-    def column(self, i: int) -> Any:
-        """A column in one of the two forms, or the error why it has none."""
+    def _column(self, i: int) -> tuple[Any, Kind]:
+        """A column in one of the two forms, or the error why it has none; its content."""
         if i not in self._converted:
             try:
                 values = column_of(self._columns[i], self.label(i))
                 kind = kind_of(values)
                 is_plain = kind.kind == "text" and not kind.order
-                self._converted[i] = values.dictionary_encode() if is_plain else values
-                self._kinds[i] = kind
+                values = values.dictionary_encode() if is_plain else values
             except (InputError, InputTypeError) as error:
-                self._converted[i] = error
+                values, kind = error, Kind("other", "objects")
+            dtype = getattr(self._columns[i], "dtype", kind.type)
+            self._converted[i] = values, kind._replace(type=str(dtype))
         return self._converted[i]
 
     def place(self, row: int, column: int) -> str:
@@ -129,22 +119,37 @@ class MemoryTable(Source):
         return f"{self.where(row)}, {column_label(column, self.column_names)}"
 
     def kind(self, column: int) -> Kind:
-        self.column(column)
-        kind = self._kinds.get(column, Kind("other", "objects"))
-        dtype = getattr(self._columns[column], "dtype", None)
-        return kind if dtype is None else kind._replace(type=str(dtype))
+        return self._column(column)[1]
 
     def problem(self, column: int) -> Exception | None:
         """The error for a column that is neither numbers nor text."""
-        values = self.column(column)
+        values = self._column(column)[0]
         return values if isinstance(values, Exception) else None
 
     def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         """All rows at once."""
-        values = [self.column(i) for i in columns]
-        if errors := [x for x in values if isinstance(x, Exception)]:
-            raise errors[0]
-        yield 0, values
+        for error in filter(None, map(self.problem, columns)):
+            raise error
+        array = self._array
+        if array is None or array.dtype.kind == "O":
+            yield 0, [self._column(i)[0] for i in columns]
+        else:
+            is_whole = list(columns) == list(range(self.n_columns))
+            yield 0, (array if is_whole else array[:, list(columns)]).T
+
+    def numbers(self, i: int) -> Float:
+        """A column as float64; it must be real numbers."""
+        for error in filter(None, [self.problem(i)]):
+            raise error
+        values, kind = self._column(i)
+        texts = is_labeled(values) and any(isinstance(x, str) for x in codes_of(values)[1])
+        if texts or kind.kind in ("date", "other"):
+            raise InputTypeError(
+                f"rows must be real numbers; {self.label(i)} holds text or other objects "
+                f"({kind.type}). Leave it out, convert it, or use MomentMixture, which takes text "
+                "as categories."
+            )
+        return numbers_of(values).astype(np.float64, copy=False)
 
 
 def _checked_list(name: object, column: Any) -> Any:
@@ -158,22 +163,35 @@ def _checked_list(name: object, column: Any) -> Any:
     return column
 
 
-def _columns_of_array(rows: Any) -> list[Array]:
-    """The columns of an array, or of a list of rows."""
+def _columns_of_frame(frame: Any) -> list[Any]:
+    if hasattr(frame, "iloc"):
+        return [frame.iloc[:, i] for i in range(frame.shape[1])]
+    import pyarrow
+
+    columns = pyarrow.table(plain_polars(frame)).columns
+    types = map(str, getattr(frame, "dtypes", [""] * len(columns)))
+    return [
+        x.dictionary_encode() if kind.startswith("Categorical") else x
+        for x, kind in zip(columns, types, strict=True)
+    ]
+
+
+def _array_of(rows: Any) -> Array:
+    """Rows that are an array or a list as an array of numbers or objects."""
     array = arrays.plain_array(arrays.to_numpy(rows) if arrays.is_tensor(rows) else rows)
     if array.dtype.kind in "US" and not isinstance(rows, np.ndarray):
         array = np.array(rows, dtype=object)  # numbers beside text stay numbers
     if array.dtype.kind not in "fiubOU":
         arrays.check_real(array)  # raises, with the cure
     check_shape(array, None)
-    return list(array.T)
+    return array if array.dtype.kind in "fiubO" else array.astype(object)
 
 
 # -- rows of numbers -------------------------------------------------------------------------------
 
 
 def _numeric(
-    rows: Any, expected: Sequence[str] | None, owner: str, others: bool = False
+    rows: Any, expected: Sequence[str] | None = None, owner: str = "", others: bool = False
 ) -> tuple[Float, Names]:
     """All columns of a table as one array, in the order that `owner` has, and their names."""
     table = MemoryTable(rows, expected=expected)
@@ -183,22 +201,7 @@ def _numeric(
         if expected is not None:
             order = match_names(expected, names, owner, others=others)
             names = tuple(expected)
-    return np.column_stack([_numbers(table, i) for i in order]), names
-
-
-def _numbers(table: MemoryTable, i: int) -> Float:
-    """A column as float64; it must be real numbers."""
-    values = table.column(i)
-    if isinstance(values, Exception):
-        raise values
-    texts = is_labeled(values) and any(isinstance(x, str) for x in codes_of(values)[1])
-    if texts or kind_of(values).kind in ("date", "other"):
-        raise InputTypeError(
-            f"rows must be real numbers; {table.label(i)} holds text or other objects "
-            f"({table.kind(i).type}). Leave it out, convert it, or use MomentMixture, which takes "
-            "text as categories."
-        )
-    return numbers_of(values).astype(np.float64, copy=False)
+    return np.column_stack([table.numbers(i) for i in order]), names
 
 
 def as_rows(
@@ -232,7 +235,7 @@ def _plain_rows(rows: Any) -> NDArray[Any]:
     """An array or a list of rows as an array; of objects as numbers."""
     refuse_dask(rows)
     array = arrays.plain_array(rows)
-    return _numeric(array, None, "")[0] if array.dtype.kind in "OU" and array.ndim == 2 else array
+    return _numeric(array)[0] if array.dtype.kind in "OU" and array.ndim == 2 else array
 
 
 def as_device_rows(rows: Any, n_features: int | None) -> Any:
@@ -249,7 +252,7 @@ def for_sklearn(X: Any) -> tuple[Any, Names]:
     """
     refuse_dask(X)
     if is_frame(X):
-        array, names = _numeric(X, None, "the model")
+        array, names = _numeric(X)
         return (X, None) if hasattr(X, "iloc") else (array, names)  # it reads pandas itself
     if arrays.has_mask(X) or isinstance(X, list | tuple):
         X = arrays.plain_array(X)  # NaN where a number is masked; rows of one length

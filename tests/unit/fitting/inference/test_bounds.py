@@ -197,10 +197,3 @@ def test_gaps_in_the_same_rows_do_not_refuse_a_right_fit(seed, n_gaps):
     assert (high - low)[:, :2].max() < 0.12
     known = 1 / np.sqrt(800 * result.mixture.weights[:, None])  # groups are apart
     assert np.allclose(result.standard_errors.means[:, :2], known, rtol=0.3)
-
-
-def test_negative_control_columns_that_depend_on_each_other_are_found_beside_gaps():
-    table = with_gaps(0, 15, correlation=0.8)
-    result = mm.fit(table, 3, missing="model", random_state=0)
-    assert not result.certificate.passed
-    assert result.certificate.p_value < 1e-6

@@ -9,10 +9,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 import momentmix as mm
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.em.em import joint_of, row_sums
 from momentmix.fitting.em.patterns import in_blocks, observed_covariances
 from momentmix.fitting.em.scores import information_matrix, mean_score
+from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.gaussian import features_of, m_step
 from momentmix.mixture.parameters import Parameters, dependent_places, moved_spread
 from momentmix.mixture.prior import VariancePrior

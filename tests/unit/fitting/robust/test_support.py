@@ -17,7 +17,7 @@ from momentmix.fitting.from_moments import (
     support_from_moments,
 )
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.moment.moment_fit import SMALLER, MomentFit, fit_moments
+from momentmix.fitting.moments.fit import SMALLER, MomentFit, fit_moments
 from momentmix.mixture.parameters import Parameters
 
 N = 20_000
@@ -81,7 +81,7 @@ def test_what_cannot_be_tested_is_not_decided():
     """One column: four components have more parameters than there are powers."""
     truth = mm.Mixture.diagonal([0.25] * 4, 8.0 * np.arange(4)[:, None], np.ones((4, 1)))
     moments, _ = summarized(truth.sample(2000, random_state=0)[0], 1, 1)
-    z = parameters_of(moments.standardize(truth))
+    z = truth.parameters.standardized(moments.shift, moments.scale)
 
     def fit(p):
         return MomentFit(p, p, None, [], None)

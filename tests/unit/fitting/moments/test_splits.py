@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from fitting_helpers import exact_moments, parameters_of, random_mixture
+from fitting_helpers import exact_moments, random_mixture
 
 from momentmix import Mixture
-from momentmix.fitting.moment.candidates import split_starts
-from momentmix.fitting.moment.moment_fit import one_component
+from momentmix.fitting.moments.fit import one_component
+from momentmix.fitting.moments.splits import split_starts
 
 D = 6
 
@@ -37,7 +37,7 @@ def cosine(a, b):
 def starts_from_one(truth):
     moments = exact_moments(truth, 4)
     starts = split_starts(moments, one_component(moments))
-    return moments.standardize(truth), starts
+    return truth.parameters.standardized(moments.shift, moments.scale), starts
 
 
 @pytest.mark.parametrize("law", [one_column, on_a_line])
@@ -64,7 +64,7 @@ def test_one_start_is_along_the_difference_of_the_variances():
 def test_starts_have_one_component_more_and_the_same_mean(r):
     truth = random_mixture(r + 1, D, seed=r)
     moments = exact_moments(truth, 4)
-    parent = parameters_of(moments.standardize(random_mixture(r, D, seed=9)))
+    parent = random_mixture(r, D, seed=9).parameters.standardized(moments.shift, moments.scale)
     starts = split_starts(moments, parent)
     # Two directions of each kind and three shares, for the four heaviest components.
     assert len(starts) == min(r, 4) * 2 * 2 * 3

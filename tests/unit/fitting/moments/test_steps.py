@@ -1,20 +1,23 @@
-"""Last steps of a moment fit: the truth is where they end, and their covariance is true."""
+"""Steps of a moment fit: the truth is where they end, and their covariance is true."""
 
 import numpy as np
 import pytest
 from fitting_helpers import (
     exact_moments,
     monomial_covariance,
-    parameters_of,
     random_mixture,
 )
 from scipy.linalg import block_diag, helmert
 
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions
-from momentmix.fitting.conditions.derivative import by_feature, derivative
-from momentmix.fitting.inference.whitening import Whitening
-from momentmix.fitting.moment.efficient import efficient_polish, efficient_step
-from momentmix.fitting.moment.polish import parameter_bounds
+from momentmix.fitting.moments.conditions import Conditions, build_conditions
+from momentmix.fitting.moments.derivative import derivative
+from momentmix.fitting.moments.steps import (
+    efficient_polish,
+    parameter_bounds,
+    polish,
+    step,
+)
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.parameters import Parameters, parameters_from
 
 N_ROWS = 50_000
@@ -26,9 +29,8 @@ class Case:
     def __init__(self, r=2, d=4, seed=0):
         truth = random_mixture(r, d, seed)
         self.moments = exact_moments(truth, 4, N_ROWS)
-        self.truth = parameters_of(self.moments.standardize(truth))
-        self.with_sum = build_conditions(self.moments, 4, 2, highest_power=6)
-        self.conditions = self.with_sum.subset(np.arange(1, self.with_sum.size))
+        self.truth = truth.parameters.standardized(self.moments.shift, self.moments.scale)
+        self.conditions = build_conditions(self.moments, 4, 2, highest_power=6).without_sum
         self.bounds = parameter_bounds(self.moments, 1e-6, r)
 
     def polished(self, values=None, start=None, bounds=None, rounds=6):
@@ -73,7 +75,7 @@ def test_every_step_lowers_the_cost_by_what_it_says(case):
 
     costs = [cost_of(current)]
     for _ in range(6):
-        current, cost, gain = efficient_step(case.conditions, current, case.bounds, whitening)
+        current, cost, gain, *_ = step(case.conditions, current, case.bounds, whitening)
         assert cost == pytest.approx(cost_of(current), rel=1e-9, abs=1e-15)
         assert gain == pytest.approx(costs[-1] - cost, rel=1e-6, abs=1e-15)
         assert current.weights.sum() == pytest.approx(1.0)
@@ -102,13 +104,33 @@ def test_bounds_are_kept(case):
 
 def test_the_covariance_is_that_of_efficient_weights(case):
     """(Dᵀ C⁻¹ D)⁻¹ / N along changes that keep the sum of the weights."""
-    slopes = derivative(case.conditions, case.truth).table
+    slopes = derivative(case.conditions, case.truth)
     covariance = monomial_covariance(case.conditions, case.truth)
     r = case.truth.n_components
     free = block_diag(helmert(r).T, np.eye(slopes.shape[1] - r))
     information = free.T @ slopes.T @ np.linalg.solve(covariance, slopes @ free)
     expected = free @ np.linalg.inv(information) @ free.T / N_ROWS
-    factor = case.polished().uncertainty.factor[by_feature(case.truth)]
+    factor = case.polished().uncertainty.factor
     errors = np.sqrt(np.diagonal(expected))
     found = factor @ factor.T / errors / errors[:, None]
     np.testing.assert_allclose(found, expected / errors / errors[:, None], atol=1e-4)
+
+
+def test_polish_never_raises_the_cost_and_keeps_bounds():
+    truth = random_mixture(3, 5, seed=2)
+    moments = exact_moments(truth, 4, N_ROWS)
+    conditions = build_conditions(moments, 4, 2).without_sum
+    standard, rng = (
+        truth.parameters.standardized(moments.shift, moments.scale),
+        np.random.default_rng(0),
+    )
+    start = Parameters(
+        standard.weights, standard.means + 0.2 * rng.normal(size=(3, 5)), standard.variances
+    )
+    noise, bounds = np.ones(conditions.size), parameter_bounds(moments, 1e-6, 3)
+    ends = [polish(conditions, start, bounds, noise, N_ROWS, k)[0] for k in (0, 1, 3, 30)]
+    costs = [((conditions.values - conditions.model(p)) ** 2).sum() for p in ends]
+    assert costs == sorted(costs, reverse=True)
+    assert costs[-1] < 1e-5 * costs[0]
+    assert (ends[-1].variances >= 1e-6).all()
+    assert (ends[-1].weights > 0).all()

@@ -1,10 +1,9 @@
-"""Variances and covariances given weights and means: least squares per feature or block.
+"""Variances and covariances: given weights and means, and as far as moments can resolve them.
 
 | paper symbol | name here | shape |
 |---|---|---|
-| (M)_{L_j} − Σ_i ω_i μ_ij² μ_i^{⊗q} | ``observed`` | (Σ_q C(d−1, q),) |
-| θ_ij (solve-sigma) | ``variances[:, j]`` | (r,) |
 | E[z_j z_k z_I] − Σ_i ω_i μ_ij μ_ik Π μ_iI, j and k of one block | ``targets`` | (n, …) |
+| θ_ij (solve-sigma), covariances Σ_i,jk | ``found`` | (r, …) |
 
 Differs from the paper: (solve-sigma) uses order m alone. E[z_j² z_I] with |I| = 0, 1, 2 together
 are far less noisy.
@@ -23,37 +22,14 @@ from scipy.optimize import nnls
 from scipy.special import log_ndtr
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.index_sets import colex_rank, index_sets, sets_without
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.index_sets import colex_rank, index_sets
 from momentmix.mixture.blocks import Blocks, one_a_block, spread_of
 from momentmix.mixture.parameters import Parameters, parameters_from
 from momentmix.mixture.prior import Structure, from_eigenvalues
 
 _PENALTY = 1e-3  # far below the noise of the conditions
-
-
-def fit_variances(
-    moments: StandardMoments, weights: Float, means: Float, floor: float | Float
-) -> Float:
-    """Return variances of standardized features, at least `floor`, of shape (r, d).
-
-    A penalty towards the average within-component variance determines components that have no
-    condition. Its factor keeps it far below the noise of the conditions.
-    """
-    r, d = means.shape
-    variances, least = np.empty((r, d)), np.broadcast_to(floor, d)
-    for j in range(d):
-        blocks = [means[:, sets_without(d, q, j)].prod(axis=2) for q in range(len(moments.squared))]
-        features = np.concatenate(blocks, axis=1).T  # (n, r)
-        observed = np.concatenate([level[j] for level in moments.squared])
-        target = observed - features @ (weights * means[:, j] ** 2)  # eq. cov-A
-        average = max(target[0], least[j])
-        penalty = np.sqrt(_PENALTY / max(moments.n_effective, 1.0)) * np.sqrt(features.shape[0])
-        matrix = np.concatenate([features * weights, penalty * np.diag(np.sqrt(weights))])
-        right = np.concatenate([target, penalty * np.sqrt(weights) * average])
-        variances[:, j] = nnls(matrix, right, maxiter=100 * r)[0]  # eq. solve-sigma
-    return np.asarray(np.maximum(variances, least))
 
 
 def fit_spread(
@@ -62,30 +38,34 @@ def fit_spread(
     """Return the mixture with the variances and covariances that fit the moments best.
 
     Given weights and means, second moments within a block are linear in the moments. Blocks are
-    fitted one by one, and their covariances raised to the floors of `structure`.
+    fitted one by one, by least squares, and raised to the floors of `structure`. A penalty towards
+    the second moments of all rows determines components that have no condition; its factor keeps it
+    far below the noise of the conditions.
     """
-    blocks = structure.blocks
-    if blocks is None or blocks.is_diagonal:
-        return Parameters(weights, means, fit_variances(moments, weights, means, structure.floor))
+    blocks = structure.blocks or Blocks(means.shape[1])
     start = Parameters(weights, means, np.ones_like(means), None, blocks)
     matrices = np.zeros((*means.shape, means.shape[1]))
-    for block in blocks.with_spread:
-        own = np.array(block)
+    for features in blocks.with_spread:
+        own, is_single = np.array(features), len(features) == 1
         j, k = np.triu_indices(own.size)
         j, k = own[j], own[k]
-        block = blocks.partition[blocks.block_of[block[0]]]
+        block = blocks.partition[blocks.block_of[own[0]]]
         # Numbers 0, 1, … of further features beside two of one block.
-        most = max(1, min(len(moments.squared), moments.order - 1))
+        most = len(moments.squared)
+        if not is_single:
+            most = max(1, min(most, moments.order - 1))
         levels = [_targets(moments, block, j, k, q, blocks) for q in range(most)]
-        sets = [means[:, others].prod(axis=2) for others, _ in levels]
-        features = np.concatenate(sets, axis=1).T  # (n, r)
-        products = weights[:, None] * means[:, j] * means[:, k]
-        targets = np.concatenate([values for _, values in levels]) - features @ products
+        products = np.concatenate([means[:, sets].prod(axis=2) for sets, _ in levels], axis=1).T
+        targets = np.concatenate([values for _, values in levels])
+        targets -= products @ (weights[:, None] * means[:, j] * means[:, k])  # eq. cov-A
         n = max(moments.n_effective, 1.0)
-        penalty = np.sqrt(_PENALTY / n * features.shape[0] * weights)
-        matrix = np.concatenate([features * weights, np.diag(penalty)])
+        penalty = np.sqrt(_PENALTY / n * len(products) * weights)
+        matrix = np.concatenate([products * weights, np.diag(penalty)])
         right = np.concatenate([targets, penalty[:, None] * targets[0]])
-        found = np.linalg.lstsq(matrix, right, rcond=None)[0]
+        if is_single:
+            found = nnls(matrix, right[:, 0], maxiter=100 * weights.size)[0][:, None]
+        else:
+            found = np.linalg.lstsq(matrix, right, rcond=None)[0]  # eq. solve-sigma
         matrices[:, j, k] = matrices[:, k, j] = found
     return structure.raised(start.with_spread(spread_of(matrices, blocks)))
 
@@ -110,20 +90,17 @@ def _targets(
 def resolvable(parameters: Parameters, errors: Uncertainty, structure: Structure) -> Parameters:
     """Variances and covariances that the moments can resolve, for use in a density.
 
-    The covariance of a block is treated as `resolvable_variances` treats a variance, in each
-    direction of its eigenvectors relative to the total covariance: eigenvalues have standard
-    errors by the delta method. Parameters may be those of several mixtures, in an axis before that
-    of the components.
+    A variance is raised as said above, and by the squared standard error of its mean; no component
+    becomes wider than all rows together. The covariance of a block is raised so in each direction
+    of its eigenvectors relative to the total covariance: eigenvalues have standard errors by the
+    delta method. Parameters may be those of several mixtures, in an axis before that of the
+    components.
     """
-    deviations = errors.deviations()
-    if structure.is_diagonal:
-        return resolvable_variances(parameters, deviations, float(np.max(structure.floor)))
-    p, (r, d) = parameters, parameters.means.shape[-2:]
-    floor = np.max(structure.floor)
-    alone = Parameters(p.weights, p.means, p.variances)
-    given = p.spread
-    spread = given.copy()
-    spread[..., :d] = resolvable_variances(alone, deviations, floor).variances
+    p, (r, d), deviations = parameters, parameters.means.shape[-2:], errors.deviations()
+    given, spread, means = p.spread, p.spread.copy(), p.means.copy()
+    raised = _raised(p.variances, deviations.variances) + deviations.means**2
+    variances = np.minimum(p.variances + raised, np.maximum(p.variances, 1.0))
+    spread[..., :d] = np.maximum(variances, np.max(structure.floor))
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
     mixtures = list(np.ndindex(p.means.shape[:-2]))  # one by one: errors have q numbers each
@@ -135,37 +112,21 @@ def resolvable(parameters: Parameters, errors: Uncertainty, structure: Structure
                 "ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions
             )
             shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
-            raised = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
-            values = np.minimum(values + raised, np.maximum(values, 1.0))
+            more = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
+            values = np.minimum(values + more, np.maximum(values, 1.0))
             values = np.maximum(values, structure.least(place))
             spread[at][:, places] = from_eigenvalues(structure.roots[place], values, vectors)
-    means = p.means.copy()
     for law in p.blocks.laws:
         own = list(law.features)
         pair = tuple(x[..., own].reshape(-1, len(own)) for x in (p.means, p.variances))
         values, slopes = law.positive(*pair), law.positive_slopes(*pair)
         factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
         parts = (slopes[start : start + r] for start in range(0, len(slopes), r))
-        variances = np.concatenate([((part @ factor) ** 2).sum(axis=2) for part in parts])
-        values = values + _raised(values, np.sqrt(variances))
+        squares = np.concatenate([((part @ factor) ** 2).sum(axis=2) for part in parts])
+        values = values + _raised(values, np.sqrt(squares))
         found = law.with_positive(values, *pair)
         means[..., own], spread[..., own] = (x.reshape(*p.means.shape[:-1], -1) for x in found)
     return replace(p, means=means).with_spread(spread)
-
-
-def resolvable_variances(
-    parameters: Parameters, deviations: Parameters, floor: float
-) -> Parameters:
-    """Variances that the moments can resolve, for use in a density.
-
-    A variance v̂ with standard error s becomes E[v | v̂, v ≥ 0] = v̂ + s·φ(v̂/s)/Φ(v̂/s), plus the
-    squared standard error of its mean.
-    """
-    raised = _raised(parameters.variances, deviations.variances) + deviations.means**2
-    # No component is wider than all rows together: standardized features have variance 1.
-    widest = np.maximum(parameters.variances, 1.0)
-    variances = np.minimum(parameters.variances + raised, widest)
-    return Parameters(parameters.weights, parameters.means, np.maximum(variances, floor))
 
 
 def _raised(values: Float, deviations: Float) -> Float:

@@ -22,52 +22,42 @@ from typing import NamedTuple
 
 import numpy as np
 
-from momentmix.fitting.conditions.conditions import Conditions, build_conditions
-from momentmix.fitting.conditions.standard_moments import StandardMoments
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.inference.over_identification import (
-    HIGHEST_POWER,
     LEAST_P_VALUE,
-    ORDER_4_FROM,
     OverIdentification,
     check_conditions,
+)
+from momentmix.fitting.inference.tested_conditions import (
+    HIGHEST_POWER,
+    ORDER_4_FROM,
     choose_conditions,
+    tested_conditions,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
-from momentmix.fitting.inference.whitening import Whitening, tested_conditions
-from momentmix.fitting.moment.candidates import (
-    best_merge,
-    best_splits,
-    draw_candidates,
-    few_conditions,
-    shows_rank,
-)
-from momentmix.fitting.moment.efficient import Efficient, efficient_polish
-from momentmix.fitting.moment.polish import Bounds, Stopping, parameter_bounds
-from momentmix.fitting.moment.pool import (
-    PATIENCE,
-    ROUGH,
-    joint_polish,
-    select_and_polish,
-    split_heaviest,
-)
-from momentmix.fitting.moment.variances import resolvable
+from momentmix.fitting.moments.candidates import draw_candidates, shows_rank
+from momentmix.fitting.moments.conditions import Conditions, build_conditions
+from momentmix.fitting.moments.pool import answer_from_pool
+from momentmix.fitting.moments.splits import best_merge, best_splits, few_conditions
+from momentmix.fitting.moments.spread import resolvable
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.fitting.moments.steps import Bounds, Efficient, efficient_polish, parameter_bounds
+from momentmix.fitting.moments.whitening import Whitening
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, spread_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.progress import detail
 
-HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
+_HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 _SURE_REJECTION = 1e-12  # of one component fewer, by a quick fit: a full one would be rejected too
-DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
-CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
-FIRST_ROUNDS = 1  # of efficient steps, to compare options
-_JOINT_STEPS = (10, 6)  # of Levenberg and Marquardt, one number for each renewal of the noise
+_DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
+_CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
+_FIRST_ROUNDS = 1  # of efficient steps, to compare options
 # Of the last steps: by parameter, and at most. Where features are joined a step takes a second or
 # two; else 1500 for 465 parameters, where the test has 1150, lower the loss by 40 %.
-LAST_CONDITIONS, LAST_JOINED = (3, 2400), (16, 6000)
-LARGE = 2000  # parameters from which a round takes most of a minute: one only
+_LAST_CONDITIONS, _LAST_JOINED = (3, 2400), (16, 6000)
+_LARGE = 2000  # parameters from which a round takes most of a minute: one only
 
 
 class Effort(NamedTuple):
@@ -100,7 +90,7 @@ class MomentFit:
     fewer: MomentFit | None = None
     is_needed: bool = False
     more: Callable[[Effort], MomentFit] | None = None
-    checked: Checked | None = None
+    checked: tuple[Conditions, Whitening] | None = None  # of the test at `raw`, where it is known
 
     def check(
         self, moments: StandardMoments, rng: np.random.Generator, correlations: bool = False
@@ -120,12 +110,12 @@ def one_component(moments: StandardMoments, blocks: Blocks | None = None) -> Par
     """One component in closed form: mean 0, variance 1, covariances of all rows within blocks."""
     mean = moments.orders[1][None, :]
     blocks = blocks or moments.alone
-    if not blocks.is_diagonal:
-        spread = spread_of(moments.total_covariance[None], blocks)
-        start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
-        return moments.structure(blocks).raised(start)
-    variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, VARIANCE_FLOOR)
-    return Parameters(np.ones(1), mean, variance[None, :])
+    if blocks.is_diagonal:
+        variance = np.maximum(moments.squared[0][:, 0] - mean[0] ** 2, VARIANCE_FLOOR)
+        return Parameters(np.ones(1), mean, variance[None, :])
+    spread = spread_of(moments.total_covariance[None], blocks)
+    start = Parameters(np.ones(1), mean, np.ones_like(mean), None, blocks).with_spread(spread)
+    return moments.structure(blocks).raised(start)
 
 
 def fit_moments(
@@ -145,9 +135,29 @@ def fit_moments(
     """
     structure = moments.structure(blocks)
     if n_components == 1:
-        return _closed_form(moments, structure)
+        p = one_component(moments, structure.blocks)
+        conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0).without_sum
+        found = Efficient(p, Whitening(conditions, p), moments.n_effective)
+        return MomentFit(p, p, found.uncertainty, [], structure)
     search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
     return search.run(effort)
+
+
+class _Tried(NamedTuple):
+    """An answer, its test, and its criterion.
+
+    The criterion is −2 log of the moments' normal density: the statistic and the log-determinant of
+    its covariance. The statistic alone prefers mixtures with heavy tails and large covariances.
+    """
+
+    efficient: Efficient
+    test: OverIdentification
+    criterion: float
+
+    @property
+    def is_accepted(self) -> bool:
+        """Return whether the moments do not reject it."""
+        return not self.test.testable or self.test.p_value >= LEAST_P_VALUE
 
 
 class _MomentSearch:
@@ -171,30 +181,35 @@ class _MomentSearch:
         # Conditions: time is bounded, parameters over-determined.
         limit = max(4000, 4 * self.n_parameters)
         self.plain = build_conditions(
-            moments, HIGHEST_PLAIN, limit=limit, rng=self.rng, blocks=self.blocks
+            moments, _HIGHEST_PLAIN, limit=limit, rng=self.rng, blocks=self.blocks
         )
-        self.full = build_conditions(moments, HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
+        full = build_conditions(moments, _HIGHEST_PLAIN, 2, limit, self.rng, HIGHEST_POWER)
+        self.full = full.without_sum
         self.tested = choose_conditions(moments, n_components, self.rng, self.blocks)
         self.bounds = parameter_bounds(moments, structure, n_components)
         self.pool, self.tried, self.n_rounds = np.zeros((0, d)), list[_Tried](), 0
 
-    @property
-    def best(self) -> _Tried:
-        """Return the most likely answer; costs in units of different noises do not compare."""
-        return min(self.tried, key=lambda option: option.criterion)
-
     def run(self, effort: Effort) -> MomentFit:
         """Rounds of partitions, the second one of splits, until an answer is accepted."""
-        self.effort = effort
-        rounds = effort.max_rounds if self.n_parameters < LARGE else 1
+        rounds = effort.max_rounds if self.n_parameters < _LARGE else 1
         while self.n_rounds < rounds and not self.is_settled:
             detail(f"{self.r} components, round {self.n_rounds + 1}")
-            if self.n_rounds == 1:
-                self.add_splits()
-            else:
-                self.add(self.from_partitions())
+            for p in self.splits() if self.n_rounds == 1 else [self.from_partitions()]:
+                self.tried.append(self.tested_answer(p, self.bounds))
             self.n_rounds += 1
-        return self.result()
+        # By criterion: costs in units of different noises do not compare.
+        best = min(self.tried, key=lambda option: option.criterion)
+        rivals = [
+            resolvable(x.efficient.parameters, x.efficient.uncertainty, self.structure)
+            for x in self.tried
+            if x is not best and x.is_accepted and x.criterion < best.criterion + _CLEAR_DIFFERENCE
+        ]
+        if not effort.last_rounds:
+            return self.fit_of(best.efficient, rivals)
+        detail(f"{self.r} components, last steps")
+        # The support of the number rests on an answer with one component less.
+        fewer = self.fewer if self.parent is None and not self.rank_shows else None
+        return self.fit_of(self.last_steps(best.efficient, effort), rivals, fewer, is_last=True)
 
     @property
     def is_settled(self) -> bool:
@@ -206,46 +221,40 @@ class _MomentSearch:
         is_early = self.n_rounds == 1 and not self.rank_shows
         return not is_early and self.accepted is not None
 
-    def from_partitions(self) -> Parameters:
-        """Return an answer from the means that all partitions so far propose."""
-        moments, r, rng = self.moments, self.r, self.rng
-        drawn = draw_candidates(moments, r, DRAWS_PER_ROUND, rng, self.blocks)
-        self.pool = np.concatenate([self.pool, drawn])
-        previous = self.best.parameters if self.tried else None
-        start = select_and_polish(moments, self.plain, self.pool, r, self.structure, previous)
-        if start.n_components < r:
-            start = split_heaviest(start, r, rng)
-        stops = [Stopping(steps, ROUGH, PATIENCE) for steps in _JOINT_STEPS]
-        polished = joint_polish(self.full, start, moments, self.bounds, stops)
-        self.pool = np.concatenate([self.pool, polished.means])
-        return polished
-
-    def add_splits(self) -> None:
-        """The best splits of an answer with one component less."""
-        parent = self.fewer.raw if self.parent is None else self.parent
-        known = None if self.accepted is None else self.accepted.parameters
-        threads = self.context.n_threads
-        for p in best_splits(self.moments, self.few, parent, self.bounds, known, threads):
-            self.add(p)
-
     @property
-    def accepted(self) -> _Tried | None:
+    def accepted(self) -> Parameters | None:
         """The most likely answer that the moments accept."""
-        accepted = [option for option in self.tried if option.is_accepted]
-        return min(accepted, key=lambda option: option.criterion, default=None)
+        options = [option for option in self.tried if option.is_accepted]
+        best = min(options, key=lambda option: option.criterion, default=None)
+        return None if best is None else best.efficient.parameters
 
     @property
     def rank_shows(self) -> bool:
         """Whether the rank of the moments shows so many components."""
-        if not self.is_needed and not self.is_asked and self.accepted is not None:
-            p, self.is_asked = self.accepted.parameters, True
-            self.is_needed = shows_rank(self.moments, p, self.rng, self.blocks)
+        accepted = self.accepted
+        if not self.is_needed and not self.is_asked and accepted is not None:
+            self.is_asked = True
+            self.is_needed = shows_rank(self.moments, accepted, self.rng, self.blocks)
         return self.is_needed
 
-    @property
-    def needs_fewer(self) -> bool:
-        """Whether the support of the number rests on an answer with one component less."""
-        return bool(self.effort.last_rounds) and self.parent is None and not self.rank_shows
+    def from_partitions(self) -> Parameters:
+        """Return an answer from the means that all partitions so far propose."""
+        moments, r, rng = self.moments, self.r, self.rng
+        drawn = draw_candidates(moments, r, _DRAWS_PER_ROUND, rng, self.blocks)
+        self.pool = np.concatenate([self.pool, drawn])
+        best = min(self.tried, key=lambda option: option.criterion, default=None)
+        previous = None if best is None else best.efficient.parameters
+        polished = answer_from_pool(
+            moments, self.plain, self.full, self.pool, self.bounds, r, rng, previous
+        )
+        self.pool = np.concatenate([self.pool, polished.means])
+        return polished
+
+    def splits(self) -> list[Parameters]:
+        """The best splits of an answer with one component less."""
+        parent = self.fewer.raw if self.parent is None else self.parent
+        threads = self.context.n_threads
+        return best_splits(self.moments, self.few, parent, self.bounds, self.accepted, threads)
 
     @lazy_property
     def few(self) -> Conditions:
@@ -262,70 +271,46 @@ class _MomentSearch:
         moments, accepted = self.moments, self.accepted
         if self.r > 2 and accepted is not None:
             bounds = parameter_bounds(moments, self.structure, self.r - 1)
-            merged = best_merge(self.few, accepted.parameters, bounds)
-            tried = self.tested_answer(merged, bounds)
+            tried = self.tested_answer(best_merge(self.few, accepted, bounds), bounds)
             if tried.test.testable and tried.test.p_value < _SURE_REJECTION:
                 return self.fit_of(tried.efficient, [])
         return fit_moments(moments, self.r - 1, self.context, SMALLER, self.blocks)
 
-    def add(self, p: Parameters) -> None:
-        """Test an answer after efficient steps."""
-        self.tried.append(self.tested_answer(p, self.bounds))
-
     def tested_answer(self, p: Parameters, bounds: Bounds) -> _Tried:
         """Return an answer with its test after efficient steps."""
         n = self.moments.n_effective
-        efficient = efficient_polish(self.tested, p, bounds, n, FIRST_ROUNDS)
+        efficient = efficient_polish(self.tested, p, bounds, n, _FIRST_ROUNDS)
         p, whitening = efficient.parameters, efficient.whitening
         test = check_conditions(self.moments, p, self.rng, False, False, self.tested, whitening)
         return _Tried(efficient, test, test.statistic + whitening.log_determinant)
 
-    def last_steps(self, found: Efficient) -> Efficient:
-        """Return the answer after the last steps.
+    def last_steps(self, found: Efficient, effort: Effort) -> Efficient:
+        """Return the answer after the last steps, with the conditions of the test or more of them.
 
-        A covariance within a block occurs in few conditions: the conditions of the test would not
-        determine it as well as the moments can.
+        A covariance within a block occurs in few conditions: those of the test would not determine
+        it as well as the moments can. With more of them further rounds change the third digit of
+        the errors.
         """
-        n, bounds, rounds = self.moments.n_effective, self.bounds, self.effort.last_rounds
+        n, bounds, p = self.moments.n_effective, self.bounds, found.parameters
         conditions = self.last_conditions()
-        if conditions is self.tested:
-            return efficient_polish(
-                conditions, found.parameters, bounds, n, rounds, found.whitening
-            )
-        # With more conditions further rounds change the third digit of the errors.
-        return efficient_polish(conditions, found.parameters, bounds, n, 1)
+        if conditions.size > self.tested.size:
+            return efficient_polish(conditions, p, bounds, n, 1)
+        return efficient_polish(self.tested, p, bounds, n, effort.last_rounds, found.whitening)
 
     def last_conditions(self) -> Conditions:
-        """Return the conditions of the test, or more where those are few for the parameters."""
-        by_parameter, most = LAST_JOINED if self.blocks.joined else LAST_CONDITIONS
+        """More conditions; where features are joined, of degree up to 3 and of few blocks first."""
+        by_parameter, most = _LAST_JOINED if self.blocks.joined else _LAST_CONDITIONS
         limit = min(by_parameter * self.n_parameters, most)
         highest = (4, 2) if self.moments.n_effective >= ORDER_4_FROM else (3, 1)
-        if self.blocks.joined:
-            conditions = build_conditions(self.moments, *highest, highest_power=HIGHEST_POWER)
-            conditions = self.in_few_blocks(conditions, limit)
-        else:
-            conditions = build_conditions(self.moments, *highest, limit, self.rng, HIGHEST_POWER)
-        if conditions.size <= self.tested.size + 1:
-            return self.tested
-        return conditions.subset(np.arange(1, conditions.size))
-
-    def in_few_blocks(self, conditions: Conditions, limit: int) -> Conditions:
-        """Those of degree up to 3, then those of the fewest blocks, which know the covariances."""
+        if not self.blocks.joined:
+            args = *highest, limit, self.rng, HIGHEST_POWER
+            return build_conditions(self.moments, *args).without_sum
+        conditions = build_conditions(self.moments, *highest, highest_power=HIGHEST_POWER)
         owners = np.sort(np.append(self.blocks.block_of, -1)[conditions.slots], axis=1)
         n_blocks = (np.diff(owners, axis=1) > 0).sum(axis=1) + (owners[:, 0] >= 0)
         is_low = conditions.slot_exponents.sum(axis=1) <= 3
         order = np.where(is_low, 0, n_blocks) + self.rng.uniform(size=conditions.size)
-        return conditions.subset(np.sort(np.argsort(order, kind="stable")[:limit]))
-
-    def result(self) -> MomentFit:
-        """The best answer after its last steps, and its rivals."""
-        best, effort = self.best, self.effort
-        rivals = [x.usable(self.structure) for x in self.tried if x is not best and x.rivals(best)]
-        if not effort.last_rounds:
-            return self.fit_of(best.efficient, rivals)
-        detail(f"{self.r} components, last steps")
-        fewer = self.fewer if self.needs_fewer else None
-        return self.fit_of(self.last_steps(best.efficient), rivals, fewer, is_last=True)
+        return conditions.subset(np.sort(np.argsort(order, kind="stable")[:limit])).without_sum
 
     def fit_of(
         self,
@@ -336,53 +321,7 @@ class _MomentSearch:
     ) -> MomentFit:
         """Return a fit; its conditions are those of the test unless the last steps were made."""
         raw, uncertainty = found.parameters, found.uncertainty
-        checked = None if is_last else Checked(self.tested, found.whitening)
+        checked = None if is_last else (self.tested, found.whitening)
         answer = resolvable(raw, uncertainty, self.structure)
         known = (rivals, self.structure, fewer, self.is_needed, self.run, checked)
         return MomentFit(answer, raw, uncertainty, *known)
-
-
-class Checked(NamedTuple):
-    """The conditions of a test, and their whitening at the parameters."""
-
-    conditions: Conditions
-    whitening: Whitening
-
-
-class _Tried(NamedTuple):
-    """An answer, its test, and its criterion.
-
-    The criterion is −2 log of the moments' normal density: the statistic and the log-determinant of
-    its covariance. The statistic alone prefers mixtures with heavy tails and large covariances.
-    """
-
-    efficient: Efficient
-    test: OverIdentification
-    criterion: float
-
-    @property
-    def parameters(self) -> Parameters:
-        """The parameters of the answer."""
-        return self.efficient.parameters
-
-    @property
-    def is_accepted(self) -> bool:
-        """Return whether the moments do not reject it."""
-        return not self.test.testable or self.test.p_value >= LEAST_P_VALUE
-
-    def usable(self, structure: Structure) -> Parameters:
-        """The parameters with variances that the moments can resolve."""
-        return resolvable(self.parameters, self.efficient.uncertainty, structure)
-
-    def rivals(self, best: _Tried) -> bool:
-        """Whether the moments prefer the best one hardly to this one."""
-        return self.is_accepted and self.criterion < best.criterion + CLEAR_DIFFERENCE
-
-
-def _closed_form(moments: StandardMoments, structure: Structure) -> MomentFit:
-    """Return the same for one component, whose variances are the variances of the columns."""
-    p = one_component(moments, structure.blocks)
-    conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0)
-    conditions = conditions.subset(np.arange(1, conditions.size))
-    found = Efficient(p, Whitening(conditions, p), moments.n_effective)
-    return MomentFit(p, p, found.uncertainty, [], structure)

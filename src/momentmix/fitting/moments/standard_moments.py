@@ -18,7 +18,7 @@ column, and columns that are not Gaussian.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,10 +32,8 @@ from momentmix.families.distribution import MOST_FLOOR, Distribution, with_joine
 from momentmix.families.gaussian import LEAST_STEPS
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.mixture import Mixture, mixture_of_parameters
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
-from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
 
@@ -46,88 +44,39 @@ _HIGHEST = 6  # power of a feature in a condition
 @short_repr
 @dataclass(frozen=True, eq=False)
 class StandardMoments:
-    """Moments of standardized features up to one order.
-
-    Parameters
-    ----------
-    n_features : int
-    order : int
-        Highest order of the products of distinct features, at most `n_features`.
-    orders : sequence of arrays of shape (C(n_features, s),), s = 0 … order
-        Means of Π z_i over index sets in colex order.
-    squared : sequence of arrays of shape (n_features, C(n_features − 1, q)), q = 0, 1, …
-        Means of z_j² z_I over ``index_sets.sets_without(n_features, q, j)``.
-    n_rows : int
-        Number of rows behind the means.
-    n_effective : float
-        (Σ weight)² / Σ weight²; equal to `n_rows` when rows are unweighted.
-    shift, scale : arrays of shape (n_features,)
-        z = (y − shift) / scale.
-    minimum, maximum : arrays of shape (n_features,)
-        Bounds of the raw columns.
-    constant : array of bool of shape (n_features,)
-        Columns that hold one value only; their z is 0 and their `scale` the size of that value.
-    feature_names : sequence of str, optional
-        Names of the columns; a mixture that is fitted to the moments has them too.
-    columns : array of int of shape (n_features,)
-        Which columns of the rows the features are; all of them by default.
-    powers : array of shape (4, n_features), optional
-        Means of z_j³, z_j⁴, z_j⁵ and z_j⁶; NaN for one that is not known.
-    cubed : array of shape (n_features, n_features − 1), optional
-        Means of z_j³ z_k; row j runs over the other features k.
-    two_squares : array of shape (C(n_features, 2),), optional
-        Means of z_j² z_k², pairs in colex order.
-    counted : int, optional
-        Rows that weighted rows count as in a likelihood (`Rows.n_counted`).
-    laws : tuple of Distribution
-        Laws of standardized features that are not Gaussian within components.
-    transformed : tuple of int
-        Which of `columns` are logarithms of columns of the table.
-    parts : tuple of FeaturePart
-        The part of a table that each feature is; empty without a schema.
-    grids : array, optional
-        Width of the grid that each column of the rows is rounded to; 0 where there is none.
-        Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
-    observed_covariance : array of shape (n_features, n_features), optional
-        Covariances of observed values, for joined columns with missing cells.
-    """
+    """Moments of standardized features up to one order; NaN for those that are not known."""
 
     n_features: int
-    order: int
-    orders: tuple[Float, ...]
-    squared: tuple[Float, ...]
+    order: int  # highest one of the products of distinct features
+    orders: tuple[Float, ...]  # index sets in colex order
+    squared: tuple[Float, ...]  # of j over `sets_without(d, q, j)`
     n_rows: int
-    n_effective: float
+    n_effective: float  # (Σ weight)² / Σ weight²
     shift: Float
     scale: Float
-    minimum: Float
+    minimum: Float  # of the raw columns, as the next one
     maximum: Float
-    constant: Any = None
+    constant: Any = None  # whether columns hold one value only; their z is 0
     feature_names: tuple[str, ...] | None = None
-    columns: Any = None
+    columns: Any = None  # which columns of the rows the features are; all of them by default
     powers: Float | None = None
     cubed: Float | None = None
-    two_squares: Float | None = None
-    counted: int | None = None
-    laws: tuple[Distribution, ...] = ()
-    transformed: tuple[int, ...] = ()
-    parts: tuple[FeaturePart, ...] = ()
+    two_squares: Float | None = None  # pairs in colex order
+    counted: int | None = None  # rows that weighted rows count as in a likelihood
+    laws: tuple[Distribution, ...] = ()  # of features that are not Gaussian within components
+    transformed: tuple[int, ...] = ()  # columns that are logarithms of columns of the table
+    parts: tuple[FeaturePart, ...] = ()  # of a table, that the features are
+    # Width of the grid that each column of the rows is rounded to; 0 where there is none.
+    # Deviations of components stay above 0.6 of it: the likelihood of spikes is unbounded.
     grids: Float | None = None
+    # Covariances of observed values (d, d), for joined columns with missing cells.
     observed_covariance: Float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "orders", tuple(np.asarray(x, float) for x in self.orders))
-        object.__setattr__(self, "squared", tuple(np.asarray(x, float) for x in self.squared))
         d = self.n_features
-        for name in _BY_FEATURE:
-            object.__setattr__(self, name, np.asarray(getattr(self, name), float))
-        constant = np.zeros(d, bool) if self.constant is None else np.asarray(self.constant, bool)
+        constant = np.zeros(d, bool) if self.constant is None else self.constant
         object.__setattr__(self, "constant", constant)
-        if self.feature_names is not None:
-            names = check_feature_names(self.feature_names, d)
-            object.__setattr__(self, "feature_names", names)
-        columns = np.arange(d) if self.columns is None else np.asarray(self.columns)
-        object.__setattr__(self, "columns", columns)
+        object.__setattr__(self, "columns", np.arange(d) if self.columns is None else self.columns)
 
     @property
     def alone(self) -> Blocks:
@@ -256,7 +205,15 @@ class StandardMoments:
                 f"all {self.n_features} columns are constant over the {self.n_rows} rows, so there "
                 "is nothing to fit. Check that the right rows and columns were read."
             )
-        return self._without(self.constant, laws_without(self.laws, self.constant))
+        number, laws = np.cumsum(~self.constant) - 1, []
+        for law in self.laws:
+            left: Distribution | None = law
+            for place in reversed(range(len(law.features))):
+                if left is not None and left.features and self.constant[law.features[place]]:
+                    left = left.without(place)  # constant features are standardized to 0
+            if left is not None and left.features:
+                laws.append(left.at(tuple(int(number[j]) for j in left.features)))
+        return self._without(self.constant, tuple(laws))
 
     def testable(self, p: Parameters) -> tuple[StandardMoments, Parameters] | None:
         """Moments and parameters of columns without gaps at random; None where all have some.
@@ -280,92 +237,55 @@ class StandardMoments:
     ) -> StandardMoments:
         """The moments of the other features, which have these laws."""
         kept, d, names = np.flatnonzero(~left_out), self.n_features, self.feature_names
-        order = min(self.order, kept.size)
-        orders = [
-            values[colex_rank(kept[index_sets(kept.size, s)])]
-            for s, values in enumerate(self.orders[: order + 1])
-        ]
-        squared = []
-        for q, values in enumerate(self.squared[: kept.size]):
-            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in kept.tolist()]
-            rows = [values[j][mask] for j, mask in zip(kept, masks, strict=True)]
-            squared.append(np.array(rows))
-        cubed, two_squares = self.cubed, self.two_squares
-        if cubed is not None:
-            cubed = np.array([cubed[j][~left_out[np.arange(d) != j]] for j in kept.tolist()])
-            cubed = cubed.reshape(kept.size, kept.size - 1)
-        if two_squares is not None:
-            two_squares = two_squares[colex_rank(kept[index_sets(kept.size, 2)])]
+        n = kept.size
+
+        def of_sets(values: Float | None, s: int) -> Any:
+            return None if values is None else values[colex_rank(kept[index_sets(n, s)])]
+
+        def of_others(values: Float | None, q: int) -> Any:
+            if values is None:
+                return None
+            masks = [~left_out[sets_without(d, q, j)].any(axis=1) for j in range(d)]
+            return np.array([values[j][masks[j]] for j in kept]).reshape(n, -1)
+
         return replace(
             self,
-            n_features=kept.size,
-            order=order,
-            orders=tuple(orders),
-            squared=tuple(squared),
+            n_features=n,
+            order=min(self.order, n),
+            orders=tuple(of_sets(self.orders[s], s) for s in range(min(self.order, n) + 1)),
+            squared=tuple(of_others(values, q) for q, values in enumerate(self.squared[:n])),
             constant=None,
             feature_names=None if names is None else tuple(names[j] for j in kept),
             powers=None if self.powers is None else self.powers[:, kept],
-            cubed=cubed,
-            two_squares=two_squares,
+            cubed=of_others(self.cubed, 1),
+            two_squares=of_sets(self.two_squares, 2),
             laws=laws,
             **{name: getattr(self, name)[kept] for name in (*_BY_FEATURE, "columns")},
         )
 
-    def standardize(self, mixture: Mixture) -> Mixture:
-        """A mixture of raw features as one of standardized features."""
-        p = mixture.parameters.standardized(self.shift, self.scale)
-        return mixture_of_parameters(p, mixture.feature_names)
 
-    def restore(self, mixture: Mixture) -> Mixture:
-        """A mixture of standardized features as one of raw features, with their names."""
-        p = mixture.parameters.restored(self.shift, self.scale)
-        return mixture_of_parameters(p, self.feature_names)
-
-
-def laws_without(
-    laws: tuple[Distribution, ...], constant: NDArray[np.bool_]
-) -> tuple[Distribution, ...]:
-    """Laws of the features that are not constant, which are numbered anew."""
-    number = np.cumsum(~constant) - 1
-    found = []
-    for law in laws:
-        left: Distribution | None = law
-        for place in reversed(range(len(law.features))):
-            if left is not None and left.features and constant[law.features[place]]:
-                left = left.without(place)  # constant features are standardized to 0
-        if left is not None and left.features:
-            found.append(left.at(tuple(int(number[j]) for j in left.features)))
-    return tuple(found)
-
-
-class NewProducts:
-    """Which products of features are no linear combinations of others.
+def new_products(
+    n_features: int, laws: tuple[Distribution, ...]
+) -> Callable[[Int, tuple[int, int]], NDArray[np.bool_]]:
+    """Which products of features (n, t) are no linear combinations of others.
 
     Of a yes/no answer y² = y, and of two levels of a category the product is 0: conditions on such
     products would be counted twice. No product of two features of one law is new, nor are powers
-    that `Distribution.is_new` denies.
+    that `Distribution.is_new` denies. `exponents` are those of the first two features.
     """
+    owner = -1 - np.arange(n_features)  # a number of its own without a law
+    is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
+    for number, law in enumerate(laws):
+        owner[list(law.features)] = number
+        for place, j in enumerate(law.features):
+            exponents = np.zeros((_HIGHEST + 1, len(law.features)), dtype=np.int64)
+            exponents[:, place] = np.arange(_HIGHEST + 1)
+            is_new[:, j] = law.is_new(exponents)
 
-    def __init__(self, n_features: int, laws: tuple[Distribution, ...]) -> None:
-        self._laws = laws
-        self._has_pairs = any(len(law.features) > 1 for law in laws)
-        self._owner = -1 - np.arange(n_features)  # a number of its own without a law
-        self._is_new = np.ones((_HIGHEST + 1, n_features), dtype=bool)  # of each feature's powers
-        for number, law in enumerate(laws):
-            self._owner[list(law.features)] = number
-            for place, j in enumerate(law.features):
-                exponents = np.zeros((_HIGHEST + 1, len(law.features)), dtype=np.int64)
-                exponents[:, place] = np.arange(_HIGHEST + 1)
-                self._is_new[:, j] = law.is_new(exponents)
-
-    def mask(self, sets: Int, exponents: tuple[int, int]) -> NDArray[np.bool_]:
-        """Which of the products of features (n, t) are new; `exponents` of the first two."""
-        if not self._laws:
-            return np.ones(len(sets), dtype=bool)
-        found: NDArray[np.bool_] = np.ones(len(sets), dtype=bool)
-        if self._has_pairs:
-            gaps = np.diff(np.sort(self._owner[sets], axis=1), axis=1)
-            found = np.asarray(gaps.all(axis=1))
+    def mask(sets: Int, exponents: tuple[int, int]) -> NDArray[np.bool_]:
+        found = np.asarray(np.diff(np.sort(owner[sets], axis=1), axis=1).all(axis=1))
         for column, exponent in zip(sets.T, exponents, strict=False):
-            found &= self._is_new[exponent, column]
-        return np.asarray(found)
+            found &= is_new[exponent, column]
+        return found
+
+    return mask

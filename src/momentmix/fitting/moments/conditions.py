@@ -7,7 +7,6 @@
 | E z_j^p, E z_j³ z_k, E z_j² z_k² | | |
 | features of each condition, padded with d | ``slots`` | (n, width) |
 | their exponents, padded with 0 | ``slot_exponents`` | (n, width) |
-| E z^p of a normal z, p = 0, 1, … | ``gaussian_powers`` | (highest + 1, r, d) |
 | observed means, model means | ``values``, ``model`` | (n,) |
 | Var of one row's product | ``row_variances`` | (n,) |
 
@@ -18,23 +17,20 @@ above 2 and products of two squares are no part of the paper: see ``standard_mom
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.conditions.block_moments import BlockMonomials
-from momentmix.fitting.conditions.standard_moments import NewProducts, StandardMoments
+from momentmix.fitting.moments.monomials import BlockMonomials, gaussian_powers
+from momentmix.fitting.moments.standard_moments import StandardMoments, new_products
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks, one_a_block
 from momentmix.mixture.parameters import Parameters
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -80,22 +76,23 @@ class Conditions:
         slots, exponents = self.slots[keep], self.slot_exponents[keep]
         return Conditions(self.n_features, slots, exponents, self.values[keep])
 
+    @property
+    def without_sum(self) -> Conditions:
+        """All but the first one, which says that the weights sum to 1."""
+        return self.subset(np.arange(1, self.size))
+
     @lazy_property
-    def _known(self) -> dict[Any, Any]:
+    def _monomials(self) -> dict[tuple[Blocks, int], BlockMonomials]:
         return {}
 
-    def once(self, find: Callable[[Conditions], T], key: Any) -> T:
-        """Return what `find` makes of the conditions, which is made once."""
-        if key not in self._known:
-            self._known[key] = find(self)
-        found: T = self._known[key]
-        return found
-
     def by_block(self, blocks: Blocks, power: int = 1) -> BlockMonomials:
-        """The conditions, or powers of them, as products over blocks."""
-        return self.once(
-            lambda c: BlockMonomials(c.slots, power * c.slot_exponents, blocks), (blocks, power)
-        )
+        """The conditions, or powers of them, as products over blocks; made once."""
+        key = blocks, power
+        if key not in self._monomials:
+            exponents = np.zeros((self.size, self.n_features + 1), dtype=np.int64)
+            np.put_along_axis(exponents, self.slots, power * self.slot_exponents, axis=1)
+            self._monomials[key] = BlockMonomials(exponents[:, :-1], blocks)
+        return self._monomials[key]
 
     @property
     def highest_exponent(self) -> int:
@@ -127,18 +124,8 @@ class Conditions:
         )
 
 
-def gaussian_powers(parameters: Parameters, highest: int) -> Float:
-    """E z^p of each component and feature, p = 0 … `highest`, of shape (highest + 1, r, d)."""
-    m, v = parameters.means, parameters.variances
-    powers = np.empty((highest + 1, *m.shape))
-    powers[0], powers[1] = 1.0, m
-    for p in range(1, highest):
-        powers[p + 1] = m * powers[p] + p * v * powers[p - 1]
-    return powers
-
-
 def feature_powers(parameters: Parameters, highest: int) -> Float:
-    """The same whatever the law of each feature."""
+    """E z^p of each component and feature, p = 0 … `highest`, of shape (highest + 1, r, d)."""
     powers = gaussian_powers(parameters, highest)
     for law in parameters.blocks.laws:
         for place, j in enumerate(law.features):
@@ -150,14 +137,12 @@ def feature_powers(parameters: Parameters, highest: int) -> Float:
 
 def point_powers(points: Float, highest: int) -> Float:
     """Powers 0 … `highest` of points (n, d), of shape (highest + 1, n, d)."""
-    powers = np.empty((highest + 1, *points.shape))
-    powers[0] = 1.0
-    for p in range(highest):
-        np.multiply(powers[p], points, out=powers[p + 1])
+    powers = np.ones((highest + 1, *points.shape))
+    np.cumprod(np.broadcast_to(points, (highest, *points.shape)), axis=0, out=powers[1:])
     return powers
 
 
-class _ConditionGroup(NamedTuple):
+class _SameKind(NamedTuple):
     """Conditions of one kind and order: features, powered ones first, and observed means."""
 
     order: int
@@ -165,68 +150,49 @@ class _ConditionGroup(NamedTuple):
     sets: Int
     values: Float
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether no feature has an exponent above 1."""
-        return self.exponents == (1, 1)
-
-    def kept(self, rows: NDArray[Any]) -> _ConditionGroup:
+    def kept(self, rows: NDArray[np.bool_] | Int) -> _SameKind:
         """Some of the conditions, by number or mask."""
         return self._replace(sets=self.sets[rows], values=self.values[rows])
 
 
-def _low_groups(
-    moments: StandardMoments, highest: int, squared_order: int
-) -> list[_ConditionGroup]:
+def _low_groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_SameKind]:
     """Conditions of distinct features with at most one square, the lowest orders first."""
     d = moments.n_features
     groups = [
-        _ConditionGroup(s, (1, 1), index_sets(d, s), moments.orders[s])
+        _SameKind(s, (1, 1), index_sets(d, s), moments.orders[s])
         for s in range(min(highest, moments.order) + 1)
     ]
     for q in range(min(squared_order, len(moments.squared) - 1) + 1):
         for j in range(d):
             others = sets_without(d, q, j)
             sets = np.concatenate([np.full((others.shape[0], 1), j), others], axis=1)
-            groups.append(_ConditionGroup(q + 2, (2, 1), sets, moments.squared[q][j]))
-    new = NewProducts(d, moments.laws)
-    return sorted((_usable(group, moments, new) for group in groups), key=lambda group: group.order)
+            groups.append(_SameKind(q + 2, (2, 1), sets, moments.squared[q][j]))
+    return sorted(groups, key=lambda group: group.order)
 
 
-def _usable(group: _ConditionGroup, moments: StandardMoments, new: NewProducts) -> _ConditionGroup:
-    """Return a group without constant columns, missing means, and identities."""
-    known = (~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values)
-    return group.kept(known & new.mask(group.sets, group.exponents))
-
-
-def _high_groups(
-    moments: StandardMoments, highest_power: int, limit: int | None, rng: np.random.Generator | None
-) -> list[_ConditionGroup]:
-    """Pairs and powers; of more than `limit` pairs a random share."""
+def _pair_groups(moments: StandardMoments) -> list[_SameKind]:
+    """Conditions z_j³ z_k and z_j² z_k², as far as the moments hold them."""
     d, groups = moments.n_features, []
-    features = np.arange(d)
     if moments.cubed is not None:
-        others = [np.delete(features, j) for j in range(d)]
-        sets = [np.stack([np.full(d - 1, j), k], axis=1) for j, k in enumerate(others)]
-        groups.append(_ConditionGroup(4, (3, 1), np.concatenate(sets), moments.cubed.ravel()))
+        every = np.stack(np.divmod(np.arange(d * d), d), axis=1)
+        sets = every[every[:, 0] != every[:, 1]]
+        groups.append(_SameKind(4, (3, 1), sets, moments.cubed.ravel()))
     if moments.two_squares is not None:
-        groups.append(_ConditionGroup(4, (2, 2), index_sets(d, 2), moments.two_squares))
-    new = NewProducts(d, moments.laws)
-    groups = [_usable(group, moments, new) for group in groups]
-    count = sum(group.values.size for group in groups)
-    if limit is not None and count > limit:
-        assert rng is not None
-        groups = [_share(group, limit / count, rng) for group in groups]
-    if moments.powers is not None:
-        for p in range(3, highest_power + 1):
-            power = _ConditionGroup(p, (p, 1), features[:, None], moments.powers[p - 3])
-            groups.append(_usable(power, moments, new))
+        groups.append(_SameKind(4, (2, 2), index_sets(d, 2), moments.two_squares))
     return groups
 
 
-def _share(group: _ConditionGroup, share: float, rng: np.random.Generator) -> _ConditionGroup:
-    size = group.values.size
-    return group.kept(np.sort(rng.permutation(size)[: int(share * size)]))
+def _limited(
+    groups: list[_SameKind], limit: int | None, rng: np.random.Generator | None
+) -> list[_SameKind]:
+    """A random share of the conditions where there are more than `limit`."""
+    count = sum(group.values.size for group in groups)
+    if limit is None or count <= limit:
+        return groups
+    assert rng is not None
+    share, sizes = limit / count, [group.values.size for group in groups]
+    chosen = [np.sort(rng.permutation(size)[: int(share * size)]) for size in sizes]
+    return [group.kept(rows) for group, rows in zip(groups, chosen, strict=True)]
 
 
 def build_conditions(
@@ -246,25 +212,29 @@ def build_conditions(
     moments hold them, of more than a quarter of `limit` pairs a random share. With `blocks`,
     products of distinct features hold at most one feature of each.
     """
-    chosen: list[_ConditionGroup] = []
-    left = limit
-    low_groups = _low_groups(moments, highest, squared_order)
+    d, is_new = moments.n_features, new_products(moments.n_features, moments.laws)
+
+    def usable(group: _SameKind) -> _SameKind:
+        """Without constant columns, unknown means, and identities."""
+        known = (~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values)
+        return group.kept(known & is_new(group.sets, group.exponents))
+
+    low_groups = [usable(group) for group in _low_groups(moments, highest, squared_order)]
     if blocks is not None and not blocks.is_diagonal:
         low_groups = [group.kept(one_a_block(group.sets, blocks)) for group in low_groups]
+    chosen, left = list[_SameKind](), limit
     for _, same_order in groupby(low_groups, lambda g: g.order):
         groups = list(same_order)
-        count = sum(group.values.size for group in groups)
-        if left is not None and left < count:
-            assert rng is not None
-            groups = [_share(group, left / count, rng) for group in groups]
-        left = None if left is None else max(0, left - count)
-        chosen += groups
-    plain = [group for group in chosen if group.is_plain]
-    powered = [group for group in chosen if not group.is_plain]
+        chosen += _limited(groups, left, rng)
+        if left is not None:
+            left = max(0, left - sum(group.values.size for group in groups))
+    groups = sorted(chosen, key=lambda group: group.exponents)  # plain ones first
     if highest_power > 2:
-        most_pairs = None if limit is None else limit // 4
-        powered += _high_groups(moments, highest_power, most_pairs, rng)
-    d, groups = moments.n_features, plain + powered
+        pairs = [usable(group) for group in _pair_groups(moments)]
+        groups += _limited(pairs, None if limit is None else limit // 4, rng)
+        powers = () if moments.powers is None else moments.powers[: highest_power - 2]
+        for p, values in enumerate(powers, 3):
+            groups.append(usable(_SameKind(p, (p, 1), np.arange(d)[:, None], values)))
     n, width = sum(len(g.sets) for g in groups), max(1, *(g.sets.shape[1] for g in groups))
     slots, exponents, start = np.full((n, width), d), np.zeros((n, width), np.int64), 0
     for group in groups:

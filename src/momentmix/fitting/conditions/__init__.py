@@ -1,1 +1,0 @@
-"""Which moments are matched, their model side, derivative and covariance."""

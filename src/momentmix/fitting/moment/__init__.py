@@ -1,1 +1,0 @@
-"""A mixture from moments alone: candidates, selection, polish, variances."""

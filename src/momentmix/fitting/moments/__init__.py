@@ -1,0 +1,1 @@
+"""A mixture from moments: conditions by blocks, candidates, splits, efficient steps."""
