@@ -257,15 +257,6 @@ def test_heads_and_names_of_columns_stay_where_a_large_table_scrolls(browser, pa
     assert browser.execute_script("return document.documentElement.scrollWidth") == 390
 
 
-def test_groups_that_share_a_color_have_other_shapes(browser, pages):
-    browser.get(pages["most"])
-    styles = browser.execute_script(
-        "return [...document.querySelectorAll('.card h3 .chip')].map(e => getComputedStyle(e))"
-        ".map(c => c.backgroundColor + c.borderRadius + c.outlineStyle)"
-    )
-    assert len(set(styles)) == 20
-
-
 def test_a_page_in_a_frame_of_a_notebook_follows_its_links(browser, tmp_path):
     shown = mm.report(*bare()[:1], date="2025-01-31")
     (tmp_path / "n.html").write_text(f"<meta charset=utf-8><p>cell</p>{shown._repr_html_()}")
@@ -317,14 +308,6 @@ def test_pictures_follow_the_scheme_and_components_keep_their_colors(browser, pa
         assert found["light", picture][0] > 0.75
         assert found["dark", picture][0] < 0.35
         assert min(found[scheme, picture][1] for scheme in SCHEMES) > 100
-
-
-def test_everything_is_there_without_scripts(browser, pages):
-    browser.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    browser.get(pages["failed"])
-    assert len(browser.find_elements("css selector", "#parameter-table tbody tr")) == 1 + 2 * 5
-    assert browser.find_element("css selector", ".verdict").text.startswith(("✓ ", "✗ "))
-    assert browser.get_log("browser") == []
 
 
 def test_prints_on_a_few_pages_with_every_parameter(browser, pages):

@@ -246,13 +246,9 @@ def test_files_that_are_no_summaries_have_their_cure(tmp_path):
         mm.compare(tmp_path / "a.csv", mm.summarize(normal(1)))
 
 
-@pytest.mark.parametrize(
-    ("level", "effect", "kind"),
-    [(0, 0, mm.InputError), (1.5, 0, mm.InputError), (np.nan, 0, mm.InputError),
-     (0.05, -1, mm.InputError), ("0.1", 0, InputTypeError), (0.05, None, InputTypeError)],
-)  # fmt: skip
-def test_levels_and_effects_are_checked(level, effect, kind):
-    with pytest.raises(kind, match="must be"):
+@pytest.mark.parametrize(("level", "effect"), [(0, 0), (1.5, 0), (np.nan, 0), (0.05, -1)])
+def test_levels_and_effects_are_checked(level, effect):
+    with pytest.raises(mm.InputError, match="must be"):
         compare(normal(1), normal(2)).differs(level, effect)
 
 

@@ -10,6 +10,7 @@ missing, as those of Spark and Ray.
 import doctest
 import importlib
 import io
+import json
 import os
 import re
 import runpy
@@ -20,6 +21,7 @@ import warnings
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 from threadpoolctl import threadpool_limits
@@ -214,6 +216,22 @@ def test_links_between_pages_exist():
             elif target.endswith("gallery/index.rst") or "gallery/images" in target:
                 continue
             assert there.exists(), f"{path.name}: {target}"
+
+
+def test_versions_of_files_are_those_of_the_pages(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((200, 2))
+    momentmix.fit(rows, 1, random_state=0).save(tmp_path / "model.json")
+    model = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))
+    summary = int.from_bytes(momentmix.summarize(rows, order=2).to_bytes()[8:12], "little")
+    page = (ROOT / "docs" / "file-format.md").read_text(encoding="utf-8")
+    found = re.findall(r"^## (.*)\n\nVersion (\d+)", page, re.M)
+    assert found == [
+        ("Summary", str(summary)),
+        ("Model", str(model["version"])),
+        ("Record of a fit", str(model["fit"]["version"])),
+    ]
+    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert f"summary {found[0][1]}, model {found[1][1]}, record of a fit {found[2][1]}" in changes
 
 
 PATH = re.compile(r"`((?:[\w-]+/)*[\w-]+(?:\.py|/))`")

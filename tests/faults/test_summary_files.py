@@ -223,3 +223,12 @@ def test_a_file_replaced_while_open_is_read_whole(tmp_path):
         small(seed=1).save(path)
         assert old.read() == DATA
     assert MomentSummary.load(path) == small(seed=1)
+
+
+def test_a_summary_without_rows_has_no_bounds():
+    data = MomentSummary(2, 2).to_bytes()
+    start = data.index(struct.pack("<d", np.inf))
+    for bound in (np.nan, -np.inf, 0.0):
+        body = data[:start] + struct.pack("<d", bound) + data[start + 8 : -32]
+        with pytest.raises(SummaryFileError, match="sums without rows"):
+            MomentSummary.from_bytes(body + hashlib.sha256(body).digest())

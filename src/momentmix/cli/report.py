@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import click
 
 from momentmix.cli.files import check_output, say
@@ -32,7 +30,6 @@ def report_command(model: str, data: tuple[str, ...], names: list[str] | None, o
     momentmix report model.json --data table.csv -o page.html
     """  # noqa: D301, click does not rewrap what follows a backspace
     check_output(output, [model, *data], ".html")
-    name = ", ".join(os.path.basename(os.path.normpath(without_secrets(path))) for path in data)
     command = click.get_current_context().obj
-    report(model, output, list(data) or None, names=names, command=command, data_name=name or None)
+    report(model, output, list(data) or None, names=names, command=command)
     say(f"report on {without_secrets(model)} written to {output}")

@@ -25,15 +25,11 @@ LOG, LOG1P = "log", "log1p"
 
 
 class FeaturePart(NamedTuple):
-    """A column, by name or number, and which part of it a feature is.
-
-    `level` is the level of a category that it indicates; `is_seen` marks the feature of
-    whether a cell is seen. Otherwise the feature is the value.
-    """
+    """A column, by name or number, and which part of it a feature is."""
 
     column: str | int
-    level: str | None = None
-    is_seen: bool = False
+    level: str | None = None  # that it indicates; None: the value
+    is_seen: bool = False  # whether it says that the cell is seen
 
     @property
     def feature_name(self) -> str:
@@ -57,33 +53,16 @@ class FeaturePart(NamedTuple):
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
-
-    Attributes
-    ----------
-    name : str or None
-    family : str
-        Name of a family: "gaussian", "bernoulli", "categorical", …; not "log", which is a gaussian
-        column with a transform.
-    levels : tuple of str, int or bool
-        All values of a bernoulli or categorical column; empty for numbers.
-    has_missing : bool
-        Whether missing cells are modeled, so that the column has a feature ``seen``.
-    center : float
-        What is subtracted from the numbers of a gaussian column with missing cells.
-    transform : {"", "log", "log1p"}
-        What is taken of the numbers of a gaussian column, before the center is subtracted.
-    at_random : bool
-        Whether missing cells are missing at random: a fit takes the density of seen cells, and the
-        model has no probability of being seen. No part of the schema as a value.
-    """
+    """One column of a table."""
 
     name: str | None
-    family: str = "gaussian"
-    levels: tuple[Level, ...] = ()
-    has_missing: bool = False
-    center: float = 0.0
-    transform: str = ""
+    family: str = "gaussian"  # not "log", which is a gaussian column with a transform
+    levels: tuple[Level, ...] = ()  # all values of a column with levels; empty for numbers
+    has_missing: bool = False  # whether missing cells are modeled: there is a feature ``seen``
+    center: float = 0.0  # of numbers with missing cells: it is subtracted from them
+    transform: str = ""  # of the numbers of a gaussian column: "log" or "log1p"
+    # Whether cells are missing at random: a fit takes the density of seen cells, and the model has
+    # no probability of being seen. No part of the schema as a value.
     at_random: bool = field(default=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

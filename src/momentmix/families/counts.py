@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from math import comb
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -31,8 +31,10 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    Units,
     clipped,
     derivatives,
+    moments_of_cumulants,
     named,
 )
 from momentmix.wording import short_repr
@@ -42,252 +44,6 @@ LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 LEAST_RATE = 1e-6  # above the least count; its logarithm stays finite
 _REACH = 40.0  # deviations from the mean: e^-40 is beyond what double precision adds to a sum
 _STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e-10
-
-
-class CountFamily(Family):
-    """Counts whose distribution follows from their mean.
-
-    Attributes
-    ----------
-    least : int
-        Least count.
-    highest_power : int
-        Of the counts, in moments that a certificate tests: with skewed counts, means of higher
-        powers are far from normal even for 20,000 rows.
-    """
-
-    noun = "counts"
-    singular = "a count of its family"
-    parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
-    entries: ClassVar[tuple[str, ...]] = ("rate",)
-    is_whole = True
-    least = 0
-    highest_power: ClassVar[int] = 4
-
-    def log_mass(self, counts: Float, rates: Float) -> Float:
-        """Return log p(y) for counts y and means λ of shapes that broadcast."""
-        raise NotImplementedError("it has no log_mass")
-
-    def variance_of(self, rates: Float) -> Float:
-        """Return the variances of counts with these means."""
-        raise NotImplementedError("it has no variance_of")
-
-    def base(self, values: Float) -> Float:
-        """Return h(y), the part of log p(y) that is not linear in y."""
-        return np.zeros_like(values)
-
-    # -- cells ------------------------------------------------------------------------------------
-
-    @property
-    def requirement(self) -> str:  # type: ignore[override]
-        return f"{self.noun} must be integers from {self.least} to 2^53"
-
-    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
-        """Numbers that are no counts; missing ones may be."""
-        wrong = (numbers < self.least) | (numbers > LARGEST_COUNT)
-        if numbers.dtype.kind == "f":
-            wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
-        return np.asarray(wrong)
-
-    def check(self) -> None:
-        """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
-        rates = self.least + np.array([[3.0], [6.0]])
-        counts = np.arange(self.least, self.least + 401.0)
-        masses, variances = np.exp(self.log_mass(counts, rates)), self.variance_of(rates)
-        means = masses @ counts
-        found = np.stack([masses.sum(axis=1), means, masses @ counts**2 - means**2])
-        wanted = np.stack([np.ones(2), rates[:, 0], variances[:, 0]])
-        if not np.allclose(found, wanted, rtol=1e-5):
-            raise InputError(
-                f"log_mass of {self.name!r} must be that of probabilities with the means and "
-                f"variances given; for means {rates[:, 0].tolist()} their sums, means and "
-                f"variances are {found.tolist()} instead of {wanted.tolist()}."
-            )
-        few = counts[:8]
-        logs = self.log_masses(few, rates, variances)
-        if not np.allclose(logs, self.log_mass(few, rates), rtol=1e-5, atol=1e-8):
-            raise InputError(
-                f"log_mass of {self.name!r} must be linear in the count up to base(); override "
-                "base()."
-            )
-
-    # -- the distribution of a count --------------------------------------------------------------
-
-    def rates(self, mean: Float) -> Float:
-        """λ of means (…, 1), of shape (…)."""
-        return clipped(mean[..., 0], self.least + LEAST_RATE)  # type: ignore[no-any-return]
-
-    def _along(self, function: Callable[[Float], Float], rates: Float) -> Float:
-        """A function of rates that a user gives; along complex steps by a difference."""
-        if not np.iscomplexobj(rates):
-            return function(rates)
-        step = _STEP * (rates.real - self.least)
-        slope = (function(rates.real + step) - function(rates.real - step)) / (2 * step)
-        return function(rates.real) + 1j * rates.imag * slope
-
-    def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
-        rates = self.rates(mean)[..., None]
-        return rates, self._along(self.variance_of, rates)
-
-    def coefficients(self, mean: Float, variance: Float) -> Float:
-        rates, cells = self.rates(mean), self.least + np.arange(2.0)
-        logs = self._along(lambda x: self.log_mass(cells, x), rates[..., None]) - self.base(cells)
-        slope = logs[..., 1] - logs[..., 0]
-        return np.stack([slope, np.zeros_like(slope), logs[..., 0] - self.least * slope], axis=-1)
-
-    def log_masses(self, counts: Float, mean: Float, variance: Float) -> Float:
-        """Return log p(y) of counts (n,) or (r, n) for parameters (r, 1), of shape (r, n)."""
-        table = self.coefficients(mean, variance)
-        own = (table[:, None, 2:-1] @ self.statistics(counts[..., None, :]))[:, 0]
-        logs: Float = own + table[:, :1] * counts + table[:, -1:]
-        return logs + self.base(counts)
-
-    def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
-    ) -> tuple[Float, Float]:
-        """The mean of n rows and one like all rows together."""
-        return self.completed((sums + PSEUDO_ROWS * overall.mean) / (n + PSEUDO_ROWS), squares)
-
-    def prior_curvature(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> Float:
-        rates = self.rates(mean)
-        v, away = self.variance_of(rates), overall.mean[..., 0] - rates
-        by_rate = derivatives(lambda x: self._along(self.variance_of, x), rates[..., None], [0])
-        curvature = np.zeros((*rates.shape, 2, 2))
-        second = (1 + away * by_rate[..., 0, 0] / v) / v
-        curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
-        return curvature
-
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        """From central moments, which are sums over counts."""
-        return self._along(lambda x: self._cumulants_of(x, highest), self.rates(mean))
-
-    def _cumulants_of(self, rates: Float, highest: int) -> Float:
-        counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
-        away = counts - rates[:, None]
-        central = [(weights * away**n).sum(axis=1) for n in range(highest + 1)]
-        found = [rates]
-        for n in range(2, highest + 1):
-            known = (comb(n - 1, k - 1) * found[k - 1] * central[n - k] for k in range(2, n - 1))
-            found.append(central[n] - sum(known))
-        return np.array(found)
-
-    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
-        """Powers up to `highest_power`, as the certificate tests them."""
-        return np.asarray(exponents[:, 0] <= self.highest_power)
-
-    def quadrature(
-        self, place: int, mean: Float, variance: Float, degree: int
-    ) -> tuple[Float, Float]:
-        """Counts to the largest that occurs, all that are small or near; weights of their cells."""
-        mean, variance = self.completed(mean, variance)
-        deviations, least = np.sqrt(variance), float(self.least)
-        last = mean + _REACH * (deviations + variance / mean)
-        far = np.exp(np.linspace(np.log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T
-        small = np.broadcast_to(least + np.arange(512.0), (len(mean), 512))
-        counts = np.hstack([small, mean + deviations * np.linspace(-10, 10, 800), far])
-        counts = np.sort(np.maximum(np.rint(counts), least), axis=1)
-        middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
-        widths = np.diff(middles, prepend=least - 0.5, append=counts[:, -1:] + 0.5)
-        weights = widths * np.exp(self.log_masses(counts, mean, variance))
-        return counts, weights / weights.sum(axis=1, keepdims=True)
-
-    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
-        counts, weights = self.quadrature(0, mean[None], variance[None], 0)
-        return rng.choice(counts[0], size=(n, 1), p=weights[0])
-
-    def positive(self, mean: Float, variance: Float) -> Float:
-        return self.rates(mean)[..., None]
-
-    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
-        return self.completed(values, variance)
-
-    # -- parameters of columns --------------------------------------------------------------------
-
-    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
-        return self._block(rates=self.rates(mean), seen=seen)
-
-    def _block(self, **values: Any) -> Block:
-        return CountBlock(**values, family=self.name)
-
-    def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
-        """The rate, of which the variance is a function."""
-        rate = Quantity(self.rates(mean), "log", counts, zero[:, 0])
-        spread = rate._replace(values=self._along(self.variance_of, rate.values))
-        return Quantities(rate._replace(least=self.least), spread)
-
-    # -- pictures and advice ----------------------------------------------------------------------
-
-    def curve(
-        self, means: Float, deviations: Float, limits: tuple[float, float]
-    ) -> tuple[Float, Float]:
-        """Counts along an axis, and the probability of each in each component."""
-        first, last = max(limits[0] + 0.5, self.least), limits[1] - 0.5
-        grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-        return grid, np.exp(self.log_masses(grid, means, deviations**2))
-
-    def below(self, means: Float, deviations: Float) -> tuple[Float, Float]:
-        """Points between counts: all small ones, and others where the components are."""
-        known = ~np.isnan(means[:, 0])
-        near = np.linspace(-6, 12, 200) * deviations[known] + means[known]
-        counts = np.unique(np.rint(np.append(near, np.arange(256.0))))
-        counts = counts[(counts >= self.least) & (counts <= near.max() + 2.0)]
-        ends = 0.5 * (counts[1:] + counts[:-1])
-        widths = np.diff(ends, prepend=counts[0] - 0.5, append=counts[-1] + 0.5)
-        masses = widths * np.exp(self.log_masses(counts, means, deviations**2))
-        below = np.cumsum(masses, axis=1)
-        return np.floor(ends) + 0.5, below[:, :-1] / below[:, -1:]
-
-    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
-        """By an M-step; the prior's row is like all rows together."""
-        wrong, shares = self.invalid(values), histograms.sum(axis=0) / histograms.sum()
-        if wrong is None or wrong.any():
-            return None
-        family, mean = self.covering(float(values[-1])), shares @ values
-        whole = np.array([mean]), np.array([shares @ values**2 - mean**2]), np.ones(()), np.zeros(1)
-        table = np.stack(
-            [values, values**2, *family.statistics(values[None]), np.ones_like(values)]
-        )
-        sums, overall = histograms @ table.T, family.overall(Overall(*whole))
-        parts = sums[:, -1:], sums[:, :1], sums[:, 1:2], sums[:, 2:-1]
-        # The prior is for variances alone.
-        found = family.m_step(*parts, overall, None)  # type: ignore[arg-type]
-        return family.log_masses(values, *found)
-
-
-class Poisson(CountFamily):
-    """Counts whose variance is their mean; their cumulants are all equal."""
-
-    name = "poisson"
-    singular = "a Poisson count"
-    wider = "negative_binomial"
-    highest_power = 64  # tails are light
-    compiled = 1
-
-    def log_mass(self, counts: Float, rates: Float) -> Float:
-        return np.asarray(counts * np.log(rates) - rates + self.base(counts))
-
-    def variance_of(self, rates: Float) -> Float:
-        return rates
-
-    def base(self, values: Float) -> Float:
-        from scipy.special import gammaln  # not where rows are only read: it takes long
-
-        return np.asarray(-gammaln(values + 1.0))
-
-    def coefficients(self, mean: Float, variance: Float) -> Float:
-        rates = self.rates(mean)
-        return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
-
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        return np.tile(self.rates(mean), (highest, 1))
-
-    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
-        return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)
-
-    def _block(self, **values: Any) -> Block:
-        return PoissonBlock(**values)
 
 
 # -- parameters of columns ------------------------------------------------------------------------
@@ -351,4 +107,241 @@ class PoissonBlock(CountBlock):
     [[1.5], [4.0]]
     """
 
-    family: str = field(default=Poisson.name, init=False)
+    family: str = field(default="poisson", init=False)
+
+
+# -- families -------------------------------------------------------------------------------------
+
+
+class CountFamily(Family):
+    """Counts whose distribution follows from their mean."""
+
+    noun = "counts"
+    singular = "a count of its family"
+    parameters: ClassVar[Mapping[str, int]] = {"rates": 1}
+    entries: ClassVar[tuple[str, ...]] = ("rate",)
+    is_whole = True
+    least = 0
+    # Of the counts, in moments that a certificate tests: with skewed counts, means of higher powers
+    # are far from normal even for 20,000 rows.
+    highest_power: ClassVar[int] = 4
+
+    def log_mass(self, counts: Float, rates: Float) -> Float:
+        """Return log p(y) for counts y and means λ of shapes that broadcast."""
+        raise NotImplementedError("it has no log_mass")
+
+    def variance_of(self, rates: Float) -> Float:
+        """Return the variances of counts with these means."""
+        raise NotImplementedError("it has no variance_of")
+
+    def base(self, values: Float) -> Float:
+        """Return h(y), the part of log p(y) that is not linear in y."""
+        return np.zeros_like(values)
+
+    # -- cells ------------------------------------------------------------------------------------
+
+    @property
+    def requirement(self) -> str:  # type: ignore[override]
+        return f"{self.noun} must be integers from {self.least} to 2^53"
+
+    def invalid(self, numbers: Array) -> NDArray[np.bool_] | None:
+        """Numbers that are no counts; missing ones may be."""
+        wrong = (numbers < self.least) | (numbers > LARGEST_COUNT)
+        if numbers.dtype.kind == "f":
+            wrong |= (numbers != np.floor(numbers)) & ~np.isnan(numbers)
+        return np.asarray(wrong)
+
+    def check(self) -> None:
+        """Raise where `log_mass`, `base` and `variance_of` do not belong together."""
+        rates = self.least + np.array([[3.0], [6.0]])
+        counts = np.arange(self.least, self.least + 401.0)
+        logs, variances = self.log_mass(counts, rates), self.variance_of(rates)
+        total, mean, square = np.stack([counts**0, counts, counts**2]) @ np.exp(logs).T
+        found = [total, mean, square - mean**2]
+        wanted = [np.ones(2), rates[:, 0], variances[:, 0]]
+        if not np.allclose(found, wanted, rtol=1e-5):
+            raise InputError(
+                f"log_mass of {self.name!r} must be that of probabilities with the means and "
+                f"variances given; for means {rates[:, 0].tolist()} their sums, means and "
+                f"variances are {np.array(found).tolist()}."
+            )
+        few = slice(8)
+        linear = self.log_masses(counts[few], rates, variances)
+        if not np.allclose(linear, logs[:, few], rtol=1e-5, atol=1e-8):
+            raise InputError(
+                f"log_mass of {self.name!r} must be linear in the count up to base(); override "
+                "base()."
+            )
+
+    # -- the distribution of a count --------------------------------------------------------------
+
+    def rates(self, mean: Float) -> Float:
+        """λ of means (…, 1), of shape (…)."""
+        return clipped(mean[..., 0], self.least + LEAST_RATE)  # type: ignore[no-any-return]
+
+    def _along(self, function: Callable[[Float], Float], rates: Float) -> Float:
+        """A function of rates that a user gives; along complex steps by a difference."""
+        if not np.iscomplexobj(rates):
+            return function(rates)
+        step = _STEP * (rates.real - self.least)
+        slope = (function(rates.real + step) - function(rates.real - step)) / (2 * step)
+        return function(rates.real) + 1j * rates.imag * slope
+
+    def completed(self, mean: Float, variance: Float) -> tuple[Float, Float]:
+        rates = self.rates(mean)[..., None]
+        return rates, self._along(self.variance_of, rates)
+
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        rates, cells = self.rates(mean), self.least + np.arange(2.0)
+        logs = self._along(lambda x: self.log_mass(cells, x), rates[..., None]) - self.base(cells)
+        slope = logs[..., 1] - logs[..., 0]
+        return np.stack([slope, np.zeros_like(slope), logs[..., 0] - self.least * slope], axis=-1)
+
+    def log_masses(self, counts: Float, mean: Float, variance: Float) -> Float:
+        """Return log p(y) of counts (n,) or (r, n) for parameters (r, 1), of shape (r, n)."""
+        table = self.coefficients(mean, variance)
+        own = (table[:, None, 2:-1] @ self.statistics(counts[..., None, :]))[:, 0]
+        logs: Float = own + table[:, :1] * counts + table[:, -1:]
+        return logs + self.base(counts)
+
+    def m_step(
+        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+    ) -> tuple[Float, Float]:
+        """The mean of n rows and one like all rows together."""
+        return self.completed((sums + PSEUDO_ROWS * overall.mean) / (n + PSEUDO_ROWS), squares)
+
+    def prior_curvature(
+        self, mean: Float, variance: Float, overall: Overall, prior: Prior
+    ) -> Float:
+        rates = self.rates(mean)
+        v, away = self.variance_of(rates), overall.mean[..., 0] - rates
+        by_rate = derivatives(lambda x: self._along(self.variance_of, x), rates[..., None], [0])
+        curvature = np.zeros((*rates.shape, 2, 2))
+        second = (1 + away * by_rate[..., 0, 0] / v) / v
+        curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
+        return curvature
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        """Sums over counts."""
+        shift, scale = units
+
+        def moments(rates: Float) -> Float:
+            counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
+            z = (counts - shift) / scale
+            return np.stack([(weights * z**power).sum(axis=1) for power in exponents[:, 0]])
+
+        return self._along(moments, self.rates(mean))
+
+    def is_new(self, exponents: Int) -> NDArray[np.bool_]:
+        """Powers up to `highest_power`, as the certificate tests them."""
+        return np.asarray(exponents[:, 0] <= self.highest_power)
+
+    def quadrature(
+        self, place: int, mean: Float, variance: Float, degree: int
+    ) -> tuple[Float, Float]:
+        """Counts to the largest that occurs, all that are small or near; weights of their cells."""
+        mean, variance = self.completed(mean, variance)
+        deviations, least = np.sqrt(variance), float(self.least)
+        last = mean + _REACH * (deviations + variance / mean)
+        far = np.exp(np.linspace(np.log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T
+        small = np.broadcast_to(least + np.arange(512.0), (len(mean), 512))
+        counts = np.hstack([small, mean + deviations * np.linspace(-10, 10, 800), far])
+        counts = np.sort(np.maximum(np.rint(counts), least), axis=1)
+        middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
+        widths = np.diff(middles, prepend=least - 0.5, append=counts[:, -1:] + 0.5)
+        weights = widths * np.exp(self.log_masses(counts, mean, variance))
+        return counts, weights / weights.sum(axis=1, keepdims=True)
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        counts, weights = self.quadrature(0, mean[None], variance[None], 0)
+        return rng.choice(counts[0], size=(n, 1), p=weights[0])
+
+    def positive(self, mean: Float, variance: Float) -> Float:
+        return self.rates(mean)[..., None]
+
+    def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
+        return self.completed(values, variance)
+
+    # -- parameters of columns --------------------------------------------------------------------
+
+    @property
+    def block_of(self) -> Callable[..., Block]:  # type: ignore[override]
+        return partial(CountBlock, family=self.name)
+
+    def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
+        return self.block_of(rates=self.rates(mean), seen=seen)
+
+    def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
+        """The rate, of which the variance is a function."""
+        rate = Quantity(self.rates(mean), "log", counts, zero[:, 0])
+        spread = rate._replace(values=self._along(self.variance_of, rate.values))
+        return Quantities(rate._replace(least=self.least), spread)
+
+    # -- pictures and advice ----------------------------------------------------------------------
+
+    def curve(
+        self, means: Float, deviations: Float, limits: tuple[float, float]
+    ) -> tuple[Float, Float]:
+        """Counts along an axis, and the probability of each in each component."""
+        first, last = max(limits[0] + 0.5, self.least), limits[1] - 0.5
+        grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
+        return grid, np.exp(self.log_masses(grid, means, deviations**2))
+
+    def below(self, means: Float, deviations: Float) -> tuple[Float, Float]:
+        """Points between counts: all small ones, and others where the components are."""
+        known = ~np.isnan(means[:, 0])
+        near = np.linspace(-6, 12, 200) * deviations[known] + means[known]
+        counts = np.unique(np.rint(np.append(near, np.arange(256.0))))
+        counts = counts[(counts >= self.least) & (counts <= near.max() + 2.0)]
+        ends = 0.5 * (counts[1:] + counts[:-1])
+        widths = np.diff(ends, prepend=counts[0] - 0.5, append=counts[-1] + 0.5)
+        masses = widths * np.exp(self.log_masses(counts, means, deviations**2))
+        below = np.cumsum(masses, axis=1)
+        return np.floor(ends) + 0.5, below[:, :-1] / below[:, -1:]
+
+    def fit_cells(self, values: Float, histograms: Float) -> Float | None:
+        """By an M-step; the prior's row is like all rows together."""
+        wrong, shares = self.invalid(values), histograms.sum(axis=0) / histograms.sum()
+        if wrong is None or wrong.any():
+            return None
+        family, mean = self.covering(float(values[-1])), shares @ values
+        variance = np.array([shares @ values**2 - mean**2])
+        overall = family.overall(Overall(np.array([mean]), variance, np.ones(()), np.zeros(1)))
+        own = histograms @ family.statistics(values[None]).T
+        n, sums, squares = (histograms @ x[:, None] for x in (values**0, values, values**2))
+        # The prior is for variances alone.
+        found = family.m_step(n, sums, squares, own, overall, None)  # type: ignore[arg-type]
+        return family.log_masses(values, *found)
+
+
+class Poisson(CountFamily):
+    """Counts whose variance is their mean; their cumulants are all equal."""
+
+    name = "poisson"
+    singular = "a Poisson count"
+    wider = "negative_binomial"
+    highest_power = 64  # tails are light
+    compiled = 1
+    block_of = PoissonBlock
+
+    def log_mass(self, counts: Float, rates: Float) -> Float:
+        return np.asarray(counts * np.log(rates) - rates + self.base(counts))
+
+    def variance_of(self, rates: Float) -> Float:
+        return rates
+
+    def base(self, values: Float) -> Float:
+        from scipy.special import gammaln  # not where rows are only read: it takes long
+
+        return np.asarray(-gammaln(values + 1.0))
+
+    def coefficients(self, mean: Float, variance: Float) -> Float:
+        rates = self.rates(mean)
+        return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
+
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        highest = max(int(exponents.max(initial=1)), 1)
+        return moments_of_cumulants(np.tile(self.rates(mean), (highest, 1)), exponents, units)
+
+    def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
+        return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)

@@ -1,4 +1,4 @@
-"""Counts that vary more than Poisson's law says: a mean and a size for each component.
+"""Counts that vary more than Poisson's distribution says: a mean and a size for each component.
 
 | symbol | name here |
 |---|---|
@@ -11,7 +11,7 @@
 The sum over k < y is exact up to h = 16. Beyond, its mean over h ≤ k < y is a smooth function of
 log y, and ℓ_j are the polynomials that interpolate it at Chebyshev's points y_j: twenty serve
 thousands of distinct counts. So EM needs the sums of some thirty statistics, and no histogram.
-At the Poisson limit, s → ∞, all maps have the values of Poisson's law.
+At the Poisson limit, s → ∞, all maps have the values of Poisson's distribution.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from momentmix._typing import Float
+from momentmix._typing import Float, Int
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock
@@ -38,9 +38,11 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    Units,
     clipped,
     derivatives,
     log1p,
+    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -54,6 +56,61 @@ _TABLE = 4096  # counts whose statistics are held in memory
 _SPACING = 0.25  # of logarithms of sizes; Newton's steps from the best one square such a distance
 _STEPS = 3
 _CLOSE = 1e-4  # of logarithms of sizes, for a second derivative
+
+
+# -- parameters of columns ------------------------------------------------------------------------
+
+
+@short_repr
+@dataclass(frozen=True, eq=False)
+class NegativeBinomialBlock(ColumnBlock):
+    """A column of counts whose variance is mean + mean² / size.
+
+    Parameters
+    ----------
+    means : array of shape (n_components,)
+        Mean counts where the cell is seen; NaN in a component that never sees one. Kept with shape
+        (n_components, 1), as blocks of all families have means.
+    sizes : array of shape (n_components,)
+        The smaller, the more counts vary beside their means; infinite for Poisson counts.
+    columns, names, seen
+        As in `ColumnBlock`; by keyword.
+
+    Examples
+    --------
+    >>> NegativeBinomialBlock([1.5, 4.0], [0.5, 2.0], names="visits").covariances.ravel().tolist()
+    [6.0, 12.0]
+    """
+
+    means: Float
+    sizes: Float
+    family: ClassVar[str] = "negative_binomial"
+
+    def __post_init__(self) -> None:
+        means, sizes = np.asarray(self.means), np.asarray(self.sizes, dtype=np.float64)
+        rates = checked_rates(means[:, 0] if means.ndim == 2 and means.shape[1] == 1 else means)
+        if sizes.shape != rates.shape or (sizes < LEAST_SIZE).any():
+            raise InputError(
+                f"sizes must be {len(rates)} numbers of at least {LEAST_SIZE:g}, one for each "
+                f"mean; got {sizes.tolist()}."
+            )
+        self._keep_checked("means", rates[:, None])
+        most = np.maximum(rates, 1.0) / LEAST_EXCESS
+        sizes = np.where(np.isnan(self.means[:, 0]), np.nan, np.minimum(sizes, most))
+        sizes.setflags(write=False)
+        object.__setattr__(self, "sizes", sizes)
+
+    @property
+    def covariances(self) -> Float:
+        return (self.means * (1 + self.means / self.sizes[:, None]))[:, :, None]
+
+    @property
+    def others(self) -> Float:
+        """Dispersions: 1 / size."""
+        return 1.0 / self.sizes[:, None]
+
+
+# -- the family -----------------------------------------------------------------------------------
 
 
 class NegativeBinomial(CountFamily):
@@ -71,6 +128,7 @@ class NegativeBinomial(CountFamily):
     entries = ("mean", "variance", "dispersion")
     free = True
     compiled = 3
+    block_of = NegativeBinomialBlock
 
     def __init__(self, top: int = _TOP) -> None:
         self.top = top
@@ -151,11 +209,12 @@ class NegativeBinomial(CountFamily):
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """No bound of θ: cumulants are polynomials in it."""
-        rates = self.rates(mean)
+        rates, highest = self.rates(mean), max(int(exponents.max(initial=1)), 1)
         excess = variance[:, 0] / rates - 1.0
-        return rates * np.stack([q(excess) for q in _cumulants(highest)])
+        cumulants = rates * np.stack([q(excess) for q in _cumulants(highest)])
+        return moments_of_cumulants(cumulants, exponents, units)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         rates, sizes = self._rates_and_sizes(mean, variance)
@@ -193,10 +252,7 @@ class NegativeBinomial(CountFamily):
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         rates, sizes = self._rates_and_sizes(mean, variance)
-        return self._block(means=rates, sizes=sizes, seen=seen)
-
-    def _block(self, **values: Any) -> Block:
-        return NegativeBinomialBlock(**values)
+        return self.block_of(means=rates, sizes=sizes, seen=seen)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean, variance, and dispersion: (variance − mean) / mean²."""
@@ -319,55 +375,3 @@ def _mean_statistics(mean: float, variance: float, top: int) -> Float:
     family, parameters = NegativeBinomial(), (np.array([[mean]]), np.array([[variance]]))
     counts, weights = family.quadrature(0, *parameters, 0)
     return cast(Float, _statistics(counts, top) @ weights[0])
-
-
-# -- parameters of columns ------------------------------------------------------------------------
-
-
-@short_repr
-@dataclass(frozen=True, eq=False)
-class NegativeBinomialBlock(ColumnBlock):
-    """A column of counts whose variance is mean + mean² / size.
-
-    Parameters
-    ----------
-    means : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one. Kept with shape
-        (n_components, 1), as blocks of all families have means.
-    sizes : array of shape (n_components,)
-        The smaller, the more counts vary beside their means; infinite for Poisson counts.
-    columns, names, seen
-        As in `ColumnBlock`; by keyword.
-
-    Examples
-    --------
-    >>> NegativeBinomialBlock([1.5, 4.0], [0.5, 2.0], names="visits").covariances.ravel().tolist()
-    [6.0, 12.0]
-    """
-
-    means: Float
-    sizes: Float
-    family: ClassVar[str] = "negative_binomial"
-
-    def __post_init__(self) -> None:
-        means, sizes = np.asarray(self.means), np.asarray(self.sizes, dtype=np.float64)
-        rates = checked_rates(means[:, 0] if means.ndim == 2 and means.shape[1] == 1 else means)
-        if sizes.shape != rates.shape or (sizes < LEAST_SIZE).any():
-            raise InputError(
-                f"sizes must be {len(rates)} numbers of at least {LEAST_SIZE:g}, one for each "
-                f"mean; got {sizes.tolist()}."
-            )
-        self._keep_checked("means", rates[:, None])
-        most = np.maximum(rates, 1.0) / LEAST_EXCESS
-        sizes = np.where(np.isnan(self.means[:, 0]), np.nan, np.minimum(sizes, most))
-        sizes.setflags(write=False)
-        object.__setattr__(self, "sizes", sizes)
-
-    @property
-    def covariances(self) -> Float:
-        return (self.means * (1 + self.means / self.sizes[:, None]))[:, :, None]
-
-    @property
-    def others(self) -> Float:
-        """Dispersions: 1 / size."""
-        return 1.0 / self.sizes[:, None]

@@ -55,32 +55,16 @@ class Value(NamedTuple):
 
 @dataclass(frozen=True)
 class Distribution:
-    """The distribution of the features of one column, for parameters of any shape.
+    """The distribution of the features of one column, for parameters of any shape."""
 
-    Parameters
-    ----------
-    features : tuple of int
-        Numbers of the features, ascending; where cells may be missing, the last one is s.
-    family : Family
-    has_missing : bool
-        Whether cells may be missing.
-    at_random : bool
-        Whether cells are missing at random: the density is that of observed cells alone, and q is
-        that of all rows.
-    shift, scale : tuple of float
-        Units of the features; 0 and 1 by default. Of standardized ones, mean and deviation of all
-        rows.
-    least : float
-        Least variance of a number beside its variance over all rows.
-    """
-
-    features: tuple[int, ...]
+    features: tuple[int, ...]  # ascending; where cells may be missing, the last one is s
     family: Family
-    has_missing: bool = False
+    has_missing: bool = False  # whether cells may be missing
+    # At random: the density is that of observed cells alone, and q is that of all rows.
     at_random: bool = False
-    shift: Any = ()
+    shift: Any = ()  # of standardized features, mean and deviation of all rows; else 0 and 1
     scale: Any = ()
-    least: Any = LEAST_VARIANCE
+    least: Any = LEAST_VARIANCE  # of a number's variance beside that over all rows
 
     def __post_init__(self) -> None:
         if not len(self.shift):
@@ -173,20 +157,17 @@ class Distribution:
             return self._part(slice(0, -1), has_missing=False, at_random=False)
         if not self.family.has_levels:
             return self.observed_alone()
-        kept = [j for j in range(len(self.features)) if j != place]
-        return self._part(kept)
+        return self._part([j for j in range(len(self.features)) if j != place])
 
     def observed_alone(self) -> Distribution:
-        """The distribution of s alone."""
-        # Of one level, which has no indicator.
+        """The distribution of s alone: that of one level, which has no indicator."""
         kept = [len(self.features) - 1] if self.has_missing else []
         return self._part(kept, family=named("categorical"))
 
     def _part(self, kept: Any, **changes: Any) -> Distribution:
-        features, shift, scale = (
-            tuple(np.array(x)[kept].tolist()) for x in (self.features, *self.units)
-        )
-        return replace(self, features=features, shift=shift, scale=scale, **changes)
+        parts = [tuple(np.array(x)[kept].tolist()) for x in (self.features, *self.units)]
+        changes |= dict(zip(("features", "shift", "scale"), parts, strict=True))
+        return replace(self, **changes)
 
     # -- parameters -------------------------------------------------------------------------------
 
@@ -205,10 +186,9 @@ class Distribution:
         shift, scale = self.units
         mean, variance, q = value.mean, value.variance, np.asarray(value.observed)[..., None]
         if self.has_missing:
-            mean, variance = (
-                np.concatenate([q * mean, q], axis=-1),
-                np.concatenate([q * variance + q * (1 - q) * mean**2, q * (1 - q)], axis=-1),
-            )
+            variance = q * variance + q * (1 - q) * mean**2
+            mean = np.concatenate([q * mean, q], axis=-1)
+            variance = np.concatenate([variance, q * (1 - q)], axis=-1)
         return (mean - shift) / scale, variance / scale**2
 
     @lazy_property
@@ -217,8 +197,7 @@ class Distribution:
         shift, scale = self.units
         mean, variance, q = self.value_of(np.zeros(shift.shape), np.ones(shift.shape))
         variance = np.maximum(variance, LEAST_VARIANCE * scale[..., : self.n_values] ** 2)
-        least = np.asarray(self.least)[..., None]
-        return self.family.overall(Overall(mean, variance, q, least))
+        return self.family.overall(Overall(mean, variance, q, np.asarray(self.least)[..., None]))
 
     def completed(self, means: Float, variances: Float) -> tuple[Float, Float]:
         """The nearest means that the family allows, and the variances that belong to them."""
@@ -256,48 +235,30 @@ class Distribution:
 
     def statistics(self, features: Any, xp: Any = np) -> Any:
         """t(z) of features (…, w, n), of shape (…, m, n), by the library `xp`."""
-        values = self.shift[0] + self.scale[0] * features[..., :1, :]
-        own = self.family.statistics(values, xp)
+        own = self.family.statistics(self.shift[0] + self.scale[0] * features[..., :1, :], xp)
         if not self.has_missing:
             return own
         return xp.where(features[..., -1:, :] > self.observed_middle, own, xp.zeros_like(own))
 
-    def _where_observed(self, table: Float) -> Float:
-        """s f(y) from f(y), linear functions of (y, y², t, 1); of (x, x², t, 1)."""
-        k, zeros = self.n_values, np.zeros((*table.shape[:-1], 1))
-        parts = (
-            table[..., :k],
-            table[..., -1:],
-            table[..., k : 2 * k],
-            zeros,
-            table[..., 2 * k : -1],
-        )
-        return np.concatenate([*parts, zeros], axis=-1)
-
-    def _standardized(self, table: Float) -> Float:
-        """Linear functions of (x, x², t, 1) as functions of (z, z², t, 1)."""
-        shift, scale = self.units
-        w = len(self.features)
-        linear, squares = table[..., :w], table[..., w : 2 * w]
-        constant = table[..., -1:] + (shift * (linear + shift * squares)).sum(-1, keepdims=True)
-        linear = scale * (linear + 2 * shift * squares)
-        return np.concatenate(
-            [linear, scale**2 * squares, table[..., 2 * w : -1], constant], axis=-1
-        )
-
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², t, 1), of shape (…, 2w + m + 1)."""
         mean, variance, q = self.value_of(means, variances)
+        (shift, scale), k = self.units, self.n_values
         if self.has_missing:
             variance = clipped(variance, _ROUNDING * mean.real**2 + 1e-300)
         table = self.family.coefficients(mean, variance)
-        if self.has_missing:
-            rest = np.zeros_like(q) if self.at_random else log1p(-q)
+        linear, squares = table[..., :k], table[..., k : 2 * k]
+        own, constant = table[..., 2 * k : -1], table[..., -1:]
+        if self.has_missing:  # s f(y) + log(1 − q): linear in (ys, s, y²s, t s)
+            zeros, rest = np.zeros_like(constant), np.zeros_like(constant)
             if not self.at_random:
-                table[..., -1] += np.log(q) - rest
-            table = self._where_observed(table)
-            table[..., -1] += rest
-        return self._standardized(table)
+                rest = log1p(-q)[..., None]
+                constant = constant + np.log(q)[..., None] - rest
+            linear = np.concatenate([linear, constant], axis=-1)
+            squares, constant = np.concatenate([squares, zeros], axis=-1), rest
+        constant = constant + (shift * (linear + shift * squares)).sum(-1, keepdims=True)
+        linear = scale * (linear + 2 * shift * squares)
+        return np.concatenate([linear, scale**2 * squares, own, constant], axis=-1)
 
     def scores(self, means: Float, variances: Float) -> Float:
         """∂ log p(z) / ∂ (E z, Var z) by (z, z², t, 1), of shape (…, 2w, 2w + m + 1)."""
@@ -353,35 +314,29 @@ class Distribution:
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def _value_units(self) -> tuple[Float, Float]:
-        shift, scale = self.units
-        return shift[: self.n_values], scale[: self.n_values]
-
-    def _missing_and_observed(self, exponents: Int) -> tuple[Float, Float]:
-        """z^e of a missing cell, and that of s alone of an observed one, (n, 1) each."""
-        missing = (self.missing_features**exponents).prod(axis=1)
-        observed = ((1 - self.shift[-1]) / self.scale[-1]) ** exponents[:, -1]
-        return missing[:, None], observed[:, None]
+    def _cells(self, exponents: Int) -> tuple[Int, tuple[Float, Float], Float, Float]:
+        """Powers and units of y, and (n, 1) each: z^e of a missing cell, s^e of an observed one."""
+        (shift, scale), k = self.units, self.n_values
+        missing, observed = np.zeros((len(exponents), 1)), np.ones((len(exponents), 1))
+        if self.has_missing:
+            missing[:, 0] = (self.missing_features**exponents).prod(axis=1)
+            observed[:, 0] = ((1 - shift[-1]) / scale[-1]) ** exponents[:, -1]
+        return exponents[:, :k], (shift[:k], scale[:k]), missing, observed
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
         """E z^e of one mixture for exponents (n, w), of shape (n, r)."""
         mean, variance, q = self.value_of(means, variances)
-        powers, units = exponents[:, : self.n_values], self._value_units()
+        powers, units, missing, observed = self._cells(exponents)
         own = self.family.moments(mean, variance, powers, units)
-        if not self.has_missing:
-            return own
-        missing, observed = self._missing_and_observed(exponents)
         return np.asarray((1 - q) * missing + q * observed * own)
 
     def products(self, means: Float, variances: Float, exponents: Int) -> Float:
         """E z^e z^f of all pairs of exponents (n, w), of shape (r, n, n)."""
         mean, variance, q = self.value_of(means, variances)
-        powers, units = exponents[:, : self.n_values], self._value_units()
-        own = self.family.products(mean, variance, powers, units)
+        powers, units, missing, observed = self._cells(exponents)
+        own, q = self.family.products(mean, variance, powers, units), q[:, None, None]
         if not self.has_missing:
             return own
-        missing, observed = self._missing_and_observed(exponents)
-        q = q[:, None, None]
         return np.asarray((1 - q) * (missing * missing.T) + q * (observed * observed.T) * own)
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
@@ -449,8 +404,9 @@ class Distribution:
     def with_positive(self, values: Float, means: Float, variances: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
         mean, variance, q = self.value_of(means, variances)
-        start = 2 * self.has_missing
-        mean, variance = self.family.with_positive(values[..., start:], mean, variance)
+        mean, variance = self.family.with_positive(
+            values[..., 2 * self.has_missing :], mean, variance
+        )
         if self.has_missing:
             shares = np.maximum(values[..., :2], LEAST_PROBABILITY)
             q = shares[..., 1] / shares.sum(axis=-1)
@@ -460,8 +416,8 @@ class Distribution:
     def prior_positive(self) -> Float:
         """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
         q = float(self.overall.observed)
-        gaps = PSEUDO_ROWS * np.array([1 - q, q] * self.has_missing)
-        return np.append(gaps, self.family.prior_positive(self.overall))
+        shares = PSEUDO_ROWS * np.array([1 - q, q] * self.has_missing)
+        return np.append(shares, self.family.prior_positive(self.overall))
 
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
         """Whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
@@ -507,9 +463,9 @@ class Distribution:
 
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
         """Means and variances where those of numbers are so many times as large, (r,)."""
-        value = self.value_of(means, variances)
         if not self.family.joins:
             return means, variances
+        value = self.value_of(means, variances)
         return self.features_of(value._replace(variance=value.variance * factors[:, None]))
 
     def quantities(self, means: Float, variances: Float, counts: Float) -> Quantities:
@@ -518,13 +474,11 @@ class Distribution:
         own = zero[:, 2:] | zero[:, 1:2] if self.has_missing else zero
 
         def found(m: Float, v: Float) -> Quantities:
-            value = self.value_of(m, v)
-            q = value.observed
-            parts = self.family.quantities(*value[:2], counts * q.real, own)
+            mean, variance, q = self.value_of(m, v)
+            parts = self.family.quantities(mean, variance, counts * q.real, own)
             if not self.has_missing or self.at_random:
                 return parts
-            bounds = counts, zero[:, 1], zero[:, 0]
-            return parts._replace(observed=Quantity(q, "logit", *bounds))
+            return parts._replace(observed=Quantity(q, "logit", counts, zero[:, 1], zero[:, 0]))
 
         def numbers(m: Float, v: Float) -> Float:
             values = [x.values for x in found(m, v).numbers]

@@ -104,20 +104,15 @@ def log1p(x: Any) -> Any:
 
 
 class Quantity(NamedTuple):
-    """A number of each component, (r,), and its derivatives, (r, 2k).
-
-    `scale` is that of its interval: "plain", "log" or "logit". `at_zero` and `at_one` mark where
-    none of the `counts` rows of a component shows anything else; None: there is no such bound.
-    Intervals stay above `least`.
-    """
+    """A number of each component, (r,)."""
 
     values: Float
-    scale: str
+    scale: str  # of its interval: "plain", "log" or "logit"
     counts: Float | None = None
-    at_zero: NDArray[np.bool_] | None = None
+    at_zero: NDArray[np.bool_] | None = None  # where none of the `counts` rows shows anything else
     at_one: NDArray[np.bool_] | None = None
-    least: float = -np.inf
-    slopes: Float = np.zeros(0)
+    least: float = -np.inf  # of its interval
+    slopes: Float = np.zeros(0)  # derivatives, (r, 2k)
 
 
 class Quantities(NamedTuple):
@@ -148,54 +143,28 @@ Units = tuple[Float, Float]  # shift and scale of features, (k,) each
 
 
 class Family(ABC):
-    """All that depends on the family of a column.
+    """All that depends on the family of a column."""
 
-    Attributes
-    ----------
-    name : str
-        As in ``families={"column": name}``.
-    noun : str
-        Name of its values in texts: "numbers", "counts".
-    singular : str
-        A value, in findings about variances that follow from means or are bounded by them.
-    wider : str
-        The family of values that vary more; empty where there is none.
-    parameters : mapping of str to int
-        Attributes of its blocks that model files hold, and their number of axes.
-    entries : tuple of str
-        Names of the mean and the variance of a column in tables of parameters: "mean", "rate", …;
-        others are in `Block.others`. Without any, the probabilities of all levels are its
-        parameters.
-    transform : str
-        What is taken of numbers before they are Gaussian; "" for all other families.
-    n_levels : int or None
-        Levels of a column; None: two or more. Of two, the probability of the second says it all.
-    is_whole : bool
-        Whether values are whole numbers, which are drawn as bars.
-    joins : bool
-        Whether columns may be correlated within components, and are centered where they have
-        missing cells.
-    free : bool
-        Whether the variance is a parameter; else it follows from the mean.
-    least : float
-        Least value.
-    compiled : int or None
-        Number of its maps in native/families.h; None: only those here.
-    """
-
-    name: ClassVar[str] = ""
-    noun: ClassVar[str] = ""
-    singular: ClassVar[str] = ""
-    wider: ClassVar[str] = ""
-    parameters: ClassVar[Mapping[str, int]] = {}
+    name: ClassVar[str] = ""  # as in ``families={"column": name}``
+    noun: ClassVar[str] = ""  # of its values in texts: "numbers", "counts"
+    singular: ClassVar[str] = ""  # a value, in findings about its variance
+    wider: ClassVar[str] = ""  # the family of values that vary more, if any
+    parameters: ClassVar[Mapping[str, int]] = {}  # of its blocks, and their numbers of axes
+    # Names of the mean, the variance and `Block.others` in tables of parameters. Without any, the
+    # probabilities of all levels are the parameters.
     entries: ClassVar[tuple[str, ...]] = ()
-    transform: ClassVar[str] = ""
-    n_levels: ClassVar[int | None] = 0
-    is_whole: ClassVar[bool] = False
-    joins: ClassVar[bool] = False
-    free: ClassVar[bool] = False
-    least: ClassVar[float] = -np.inf
-    compiled: ClassVar[int | None] = None
+    transform: ClassVar[str] = ""  # what is taken of numbers before they are Gaussian
+    n_levels: ClassVar[int | None] = 0  # of a column; None: two or more
+    is_whole: ClassVar[bool] = False  # whether values are whole numbers, drawn as bars
+    joins: ClassVar[bool] = False  # whether columns may be correlated within components
+    free: ClassVar[bool] = False  # whether the variance is a parameter; else the mean gives it
+    least: ClassVar[float] = -np.inf  # least value
+    compiled: ClassVar[int | None] = None  # number of its maps in native/families.h, if any
+    block_of: Callable[
+        ..., Block
+    ]  # makes its blocks from `parameters`, ``seen``, and levels or transforms
+    requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
+    alternatives: ClassVar[str] = "'gaussian'"  # families of values that are not allowed
 
     def __eq__(self, other: object) -> bool:
         return type(self) is type(other) and vars(self) == vars(other)
@@ -209,9 +178,6 @@ class Family(ABC):
         return self.n_levels != 0
 
     # -- cells ------------------------------------------------------------------------------------
-
-    requirement: ClassVar[str] = ""  # the values that are allowed, as the beginning of an error
-    alternatives: ClassVar[str] = "'gaussian'"  # families of values that are not allowed
 
     def check(self) -> None:  # noqa: B027 - most have nothing to check
         """Raise where parts of the family do not belong together; called by `register`."""
@@ -316,20 +282,9 @@ class Family(ABC):
     ) -> Float:
         """Curvature of `log_prior` by (E y, Var y), (r, 2k, 2k), never negative."""
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        """Cumulants 1 … n of y, (n, r), n ≤ `highest`; those beyond n are 0.
-
-        Needed where k = 1 and `moments` is not given.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e for exponents (n, k), of shape (n, r)."""
-        highest, (shift, scale) = int(exponents.max(initial=0)), units
-        cumulants = self.cumulants(mean, variance, max(highest, 1))
-        cumulants = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None] * cumulants
-        cumulants[0] -= shift / scale
-        return moments_of_cumulants(cumulants, highest)[exponents[:, 0]]
 
     def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
         """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
@@ -389,11 +344,7 @@ class Family(ABC):
             own["levels"] = columns[0].levels
         if self.joins:
             own["transforms"] = tuple(column.transform for column in columns)
-        return self._block(**own)
-
-    def _block(self, **values: Any) -> Block:
-        """Return a block of `parameters`, ``seen``, and levels or transforms."""
-        raise NotImplementedError
+        return self.block_of(**own)
 
     def quantities(
         self, mean: Float, variance: Float, counts: Float, zero: NDArray[np.bool_]
@@ -434,18 +385,22 @@ class Family(ABC):
         return None
 
 
-def moments_of_cumulants(cumulants: Float, highest: int) -> Float:
-    """E z^n for n = 0 … `highest`, (highest + 1, r), from cumulants κ_1, κ_2, … of z, (n, r).
+def moments_of_cumulants(cumulants: Float, exponents: Int, units: Units) -> Float:
+    """E z^e for exponents (n, 1) from cumulants κ_1, κ_2, … of y, (m, r); (n, r).
 
-    Of the generating function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k}.
+    Of the generating function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k}. Cumulants beyond m
+    are 0.
     """
-    found = np.ones((highest + 1, cumulants.shape[1]), dtype=cumulants.dtype)
+    highest, (shift, scale) = int(exponents.max(initial=0)), units
+    own = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None] * cumulants
+    own[0] -= shift / scale
+    found = np.ones((highest + 1, own.shape[1]), dtype=own.dtype)
     for n in range(1, highest + 1):
-        m = min(n, len(cumulants))
+        m = min(n, len(own))
         before = found[n - 1 :: -1][:m] if n > 1 else found[:1]
         by_step = np.array([comb(n - 1, k) for k in range(m)], dtype=np.float64)
-        found[n] = by_step @ (cumulants[:m] * before)
-    return found
+        found[n] = by_step @ (own[:m] * before)
+    return found[exponents[:, 0]]
 
 
 # -- the families by name -------------------------------------------------------------------------

@@ -28,7 +28,9 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
+    Units,
     clipped,
+    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -49,12 +51,10 @@ class GaussianBlock(Block):
         Of one column its variances. Kept with shape (n_components, k, k).
     names : str or sequence of str, optional
     seen : array of shape (n_components,) or, of several columns, (n_components, k), optional
-        Probability that the cell is seen; None where no cell is missing. Of several columns, those
-        without missing cells have 1 in all components. A component that never sees a column has
-        NaN for its mean, its variance and its covariances.
+        Probability that the cell is seen; of several columns 1 where no cell is missing. A
+        component that never sees a column has NaN for its mean and covariances.
     transforms : str or sequence of str, optional
-        "log", "log1p" or "" for each column. Means and covariances are then of log(y) or
-        log(1 + y), and rows, densities and draws of y. Empty where no column has a transform.
+        "log", "log1p" or "" for each column: means and covariances are of log(y) or log(1 + y).
     columns : tuple of int, optional
         Numbers of the columns in a mixture.
 
@@ -133,8 +133,7 @@ class GaussianBlock(Block):
         deviations = np.sqrt(np.diagonal(self.covariances, axis1=1, axis2=2))
         unit = np.where(deviations > 0, deviations, np.inf)
         found = self.covariances / unit[:, :, None] / unit[:, None, :]
-        found[:, range(found.shape[1]), range(found.shape[1])] = 1.0
-        return np.clip(found, -1.0, 1.0)
+        return np.where(np.eye(found.shape[1], dtype=bool), 1.0, np.clip(found, -1.0, 1.0))
 
     def part(self, places: Sequence[int]) -> GaussianBlock:
         own, names, seen = list(places), self.names, self.seen
@@ -213,18 +212,17 @@ def check_symmetric(matrices: Float) -> None:
 
 
 def regression(covariances: Float, unknown: NDArray[np.bool_]) -> tuple[Float, Float]:
-    """Σ_UK Σ_KK⁻¹, (r, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (r, u, u), of the unknown columns."""
+    """Σ_UK Σ_KK⁻¹, (…, u, k), and Σ_UU − Σ_UK Σ_KK⁻¹ Σ_KU, (…, u, u), of the unknown columns."""
     order, k = np.argsort(unknown, kind="stable"), int((~unknown).sum())  # known columns first
-    deviations = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))[:, order]
+    deviations = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))[..., order]
     with np.errstate(divide="ignore", invalid="ignore"):
-        ordered = covariances[:, order][:, :, order]
-        root = np.linalg.cholesky(ordered / deviations[:, :, None] / deviations[:, None, :])
+        ordered = covariances[..., order, :][..., order]
+        root = np.linalg.cholesky(ordered / deviations[..., None] / deviations[..., None, :])
     # Σ = L Lᵀ: slopes are L_UK L_KK⁻¹, and what is left, L_UU L_UUᵀ, is never negative.
-    slopes = root[:, k:, :k] @ np.linalg.inv(root[:, :k, :k])
-    slopes *= deviations[:, k:, None] / deviations[:, None, :k]
-    half = root[:, k:, k:] * deviations[:, k:, None]
-    rest = half @ half.swapaxes(1, 2)
-    return np.asarray(slopes), 0.5 * (rest + rest.swapaxes(1, 2))
+    slopes = root[..., k:, :k] @ np.linalg.inv(root[..., :k, :k])
+    slopes *= deviations[..., k:, None] / deviations[..., None, :k]
+    half = root[..., k:, k:] * deviations[..., k:, None]
+    return np.asarray(slopes), np.asarray(half @ half.swapaxes(-1, -2))
 
 
 def semidefinite_roots(matrices: Float) -> Float:
@@ -238,10 +236,11 @@ def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bo
     """Patterns of missing cells (n_columns,), and which of the rows (n, n_columns) have each."""
     if not len(left_out):
         return
-    patterns, group = np.unique(left_out, axis=0, return_inverse=True)
-    ends = np.cumsum(np.bincount(group.ravel()))[:-1]
-    members = np.split(np.argsort(group.ravel(), kind="stable"), ends)
-    yield from zip(patterns, members, strict=True)
+    packed = np.packbits(left_out, axis=1)
+    order = np.lexsort(packed.T)
+    is_first = (packed[order[1:]] != packed[order[:-1]]).any(axis=1)
+    for rows in np.split(order, np.flatnonzero(is_first) + 1):
+        yield left_out[rows[0]], rows
 
 
 # -- families -----------------------------------------------------------------------------------
@@ -265,6 +264,7 @@ class Gaussian(Family):
     joins = True
     free = True
     compiled = 2
+    block_of = GaussianBlock
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
         constant = -0.5 * (mean**2 / variance + np.log(2 * np.pi * variance))
@@ -292,8 +292,8 @@ class Gaussian(Family):
         curvature[..., 1, 1] = own[..., 0]
         return curvature
 
-    def cumulants(self, mean: Float, variance: Float, highest: int) -> Float:
-        return np.stack([mean[:, 0], variance[:, 0]])
+    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
+        return moments_of_cumulants(np.stack([mean[:, 0], variance[:, 0]]), exponents, units)
 
     def quadrature(
         self, place: int, mean: Float, variance: Float, degree: int
@@ -321,9 +321,6 @@ class Gaussian(Family):
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         variances = np.maximum(variance, 0.0)[:, :, None]
         return GaussianBlock(mean + column.center, variances, None, seen, (column.transform,))
-
-    def _block(self, **values: Any) -> Block:
-        return GaussianBlock(**values)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Mean and variance; the variance has a floor, and no bound."""
@@ -358,10 +355,10 @@ class Gaussian(Family):
 
 
 class Transformed(Gaussian):
-    """Numbers that are Gaussian after a transform T; columns are gaussian with a transform.
+    """Numbers that are Gaussian after a transform T, the `transform` of a gaussian column.
 
-    A subclass has a `name`, which is its `transform` too, `requirement` and `invalid`, and the maps
-    `forward`, `inverse` and `log_slope`.
+    A subclass has `name`, `transform`, `requirement`, `invalid`, and the maps `forward`, `inverse`
+    and `log_slope`.
     """
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:

@@ -162,7 +162,7 @@ class CategoricalBlock(LevelsBlock):
     @property
     def covariances(self) -> Float:
         """NaN: levels have no variance."""
-        return np.full((self.n_components, 1, 1), np.nan)
+        return self.means[:, None]
 
 
 # -- families -----------------------------------------------------------------------------------
@@ -173,6 +173,7 @@ class _Levels(Family):
 
     least = 0.0  # of indicators
     compiled = 0
+    parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
 
     @staticmethod
     def probabilities(mean: Float) -> Float:
@@ -206,8 +207,7 @@ class _Levels(Family):
         k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
         known = PSEUDO_ROWS * self.probabilities(overall.mean) / p**2
         curvature = np.zeros((*mean.shape[:-1], 2 * k, 2 * k))
-        curvature[..., :k, :k] = known[..., :1, None]
-        curvature[..., np.arange(k), np.arange(k)] += known[..., 1:]
+        curvature[..., :k, :k] = known[..., :1, None] + known[..., None, 1:] * np.eye(k)
         return curvature
 
     def _at_levels(self, exponents: Int, units: Units) -> Float:
@@ -243,8 +243,6 @@ class _Levels(Family):
         p = self.probabilities(mean)
         return np.eye(len(p))[rng.choice(len(p), size=n, p=p / p.sum()), 1:]
 
-    # -- numbers with bounds ----------------------------------------------------------------------
-
     def positive(self, mean: Float, variance: Float) -> Float:
         """Probabilities of all levels; of a single one there is nothing to know."""
         return self.probabilities(mean) if mean.shape[-1] else mean
@@ -252,12 +250,10 @@ class _Levels(Family):
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self._allowed(values)
 
-    # -- parameters of columns --------------------------------------------------------------------
-
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         table = self.probabilities(mean)
         own = table[:, 1] if self.n_levels == 2 else table
-        return self._block(probabilities=own, levels=column.levels, seen=seen)
+        return self.block_of(probabilities=own, levels=column.levels, seen=seen)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Probabilities of the levels."""
@@ -280,10 +276,8 @@ class Bernoulli(_Levels):
     parameters: ClassVar[Mapping[str, int]] = {"probabilities": 1}
     entries = ("probability",)
     n_levels = 2
+    block_of = BernoulliBlock
     requirement = "yes/no columns of a summary of numbers must hold 0 and 1 only"
-
-    def _block(self, **values: Any) -> Block:
-        return BernoulliBlock(**values)
 
 
 class Categorical(_Levels):
@@ -291,8 +285,5 @@ class Categorical(_Levels):
 
     name = "categorical"
     noun = "categories"
-    parameters: ClassVar[Mapping[str, int]] = {"probabilities": 2}
     n_levels = None
-
-    def _block(self, **values: Any) -> Block:
-        return CategoricalBlock(**values)
+    block_of = CategoricalBlock

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
 
-from momentmix.errors import printable
 from momentmix.findings.fit_sentences import FITS as CATALOG
-from momentmix.findings.fit_sentences import Entry, Variants
 from momentmix.wording import listed, plural
 
-_MOST_LISTED = 8  # columns or components in a sentence
+_LISTED = 8  # columns or components in a sentence
 _PAIRS_LISTED, _ROWS_LISTED = 3, 5
 
 
@@ -67,40 +65,33 @@ floor."
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def entry(self) -> Entry:
-        """The sentences of this kind of finding."""
-        return CATALOG[self.kind]
-
-    @property
     def text(self) -> str:
         """What was found."""
-        return self._filled(self.entry.text, self.numbers.get("asides", ()))
+        return self._filled(CATALOG[self.kind].text, self.numbers.get("asides", ()))
 
     @property
     def advice(self) -> str:
         """What to do."""
-        return self._filled(self.entry.advice, ())
+        return self._filled(CATALOG[self.kind].advice, ())
 
-    def _filled(self, template: str | Variants, asides: Sequence[str]) -> str:
-        asides = [f" ({x})" if x else "" for x in asides] or [""] * _most(self)
-        names = [f"{x!a}{y}" for x, y in zip(self.columns, asides, strict=False)]
-        components = [f"{x}{y}" for x, y in zip(self.components, asides, strict=False)]
+    def _filled(self, template: str, asides: Sequence[str]) -> str:
+        n = len(self.columns) or len(self.components)
+        after = [f" ({x})" if x else "" for x in asides] or [""] * n
+        names = listed([f"{x!a}{y}" for x, y in zip(self.columns, after, strict=False)], _LISTED)
+        components = [f"{x}{y}" for x, y in zip(self.components, after, strict=False)]
         words: dict[str, Any] = {
-            "names": listed(names, _MOST_LISTED),
-            "columns": f"column{plural(len(names))} {listed(names, _MOST_LISTED)}",
-            "components": f"component{plural(len(components))} {listed(components, _MOST_LISTED)}",
-            "component": "component",
-            "n": _Count(_most(self)),
+            "names": names,
+            "columns": f"column{plural(len(self.columns))} {names}",
+            "components": f"component{plural(len(components))} {listed(components, _LISTED)}",
+            "n": _Count(n),
         }
         if "pairs" in self.numbers:
-            words["pairs"] = _first(list(map(_pair, self.numbers["pairs"])), _PAIRS_LISTED)
+            words["pairs"] = _first([_pair(*pair) for pair in self.numbers["pairs"]], _PAIRS_LISTED)
         if "outliers" in self.numbers:
-            rows = _first(list(map(_row, self.numbers["outliers"])), _ROWS_LISTED)
+            rows = _first([_row(*row) for row in self.numbers["outliers"]], _ROWS_LISTED)
             words["outliers"] = f": {rows}; rows are counted from 0" if rows else ""
         counts = {k: _Count(x) for k, x in self.numbers.items() if type(x) is int}
-        chosen = template if isinstance(template, str) else template(self)
-        bare = dict(zip(("column", "other"), map(str, self.columns), strict=False))
-        return chosen.format_map({**self.numbers, **counts, **bare, **words})
+        return template.format_map({**self.numbers, **counts, **words})
 
     def __str__(self) -> str:
         return f"[{self.severity.value}] {self.text}"
@@ -119,22 +110,12 @@ def found(
     return Finding(kind, severity, tuple(columns), tuple(components), numbers)
 
 
-def sentences(findings: Iterable[Finding]) -> list[str]:
-    """Return findings in a line each."""
-    return [printable(f.text) for f in findings]
-
-
-def _most(f: Finding) -> int:
-    return len(f.columns) or len(f.components)
-
-
-def _pair(pair: tuple[str, str, float | None]) -> str:
-    first, second, value = pair
+def _pair(first: str, second: str, value: float | None) -> str:
     return f"{first} and {second}" + ("" if value is None else f" (about {value:+.2f})")
 
 
-def _row(row: tuple[int, float, str | int]) -> str:
-    return f"row {row[0]} ({row[1]:.6g} in column {row[2]!a})"
+def _row(number: int, value: float, column: str | int) -> str:
+    return f"row {number} ({value:.6g} in column {column!a})"
 
 
 def _first(texts: list[str], most: int) -> str:

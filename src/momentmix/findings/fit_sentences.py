@@ -8,20 +8,14 @@ same way. Reports say "group" in place of "component".
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
-
-if TYPE_CHECKING:
-    from momentmix.findings.finding import Finding
-
-Variants = Callable[["Finding"], str]
+from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """The sentence of one kind of finding, and what to do; a function chooses a template."""
+    """The sentence of one kind of finding, and what to do."""
 
-    text: str | Variants
-    advice: str = ""
+    text: str
+    advice: str
 
 
 # fmt: off

@@ -175,7 +175,7 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
     if has_families:
         errors["levels"] = map_of(array(r, None, nulls=True))
         ends["levels"] = map_of(array(2, r, None, nulls=True))
-    trial = {
+    trial: dict[str, Any] = {
         "n_components": integer(1),
         "p_value": number(0.0, 1.0),
         "log_likelihood": number(),

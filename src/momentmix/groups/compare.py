@@ -10,7 +10,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from math import asin, erfc, exp, expm1, inf, isfinite, nan, sqrt
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -138,10 +137,6 @@ class Comparison:
 
     def named(self, level: float = 0.05, least_effect: float = 0.0) -> tuple[Change, ...]:
         """Changes that are beyond chance at this level and at least so large, largest first."""
-        if not all(isinstance(value, Real) for value in (level, least_effect)):
-            raise InputTypeError(
-                f"level and least_effect must be numbers; got {level!r}, {least_effect!r}."
-            )
         if not (0 < level < 1 and least_effect >= 0):
             raise InputError(
                 "level must be between 0 and 1 and least_effect at least 0; got "

@@ -252,7 +252,7 @@ def _typed(value: Any, type_: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(value, str) and not pa.types.is_string(type_):
-        with suppress(pa.ArrowInvalid):
+        with suppress(pa.ArrowException):
             return pa.scalar(value).cast(type_).as_py()
     return value
 

@@ -221,7 +221,7 @@ class _GroupSums:
         units = self.frame.units
         places = block_digits(layout, blocks[fits], None, units, n_digits, each=True)
         digits = carried(from_places(places.swapaxes(0, 1).reshape(n_digits, -1)))
-        digits = digits.reshape(len(digits), -1, layout.n_entries)
+        digits = digits.reshape(len(digits), len(places), layout.n_entries)
         number = count()
         for key, shard, is_near, bounds in zip(keys, shards, fits, ends, strict=True):
             if is_near:

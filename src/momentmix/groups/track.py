@@ -2,7 +2,8 @@
 
 Model and cube have one schema and one origin and unit for all features; the mathematics of a group
 is in ``shares.py``. The errors of the model's components are part of the intervals and of the test.
-Their covariance is that of the fit, or the inverse of the information of as many rows.
+Their covariance is the inverse of the information of as many rows as the fit had, as large as the
+standard errors of the fit.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
+from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.groups.compare import holm
@@ -267,8 +269,8 @@ def track(
     Parameters
     ----------
     model : Mixture, FitResult, fitted estimator, or path of a model file
-        The errors of its components are part of the intervals and of the test. A `FitResult` holds
-        them, a model file the number of its rows; see `model_rows` for a `Mixture` alone.
+        The errors of its components are part of the intervals and of the test; see `model_rows`
+        for a `Mixture` alone.
     cube : SummaryCube, path of its file, or dict of keys and MomentSummary
         Columns are matched by name; others are left out.
     level : float, default=0.95
@@ -363,36 +365,34 @@ class _Model:
     n_columns: int
     columns: list[int]  # of these, the ones that are used
     note: str = ""
-    result: FitResult | None = None  # where its covariance of the parameters can be used
-    n_rows: float | None = None
-    mean_errors: Float | None = None  # of a fit in a file
+    n_rows: float | None = None  # that it was fitted to
+    mean_errors: Float | None = None
 
     @classmethod
     def of(cls, model: Any) -> _Model:
         """A mixture, a result, a fitted estimator, or the path of a model file."""
-        result, n_rows, errors = getattr(model, "result_", model), None, None
+        result: Any = getattr(model, "result_", model)
         if isinstance(model, str | os.PathLike):
-            mixture, record = load_fit(model)
-            n_rows = None if record is None else float(record.n_rows)
-            if record is not None and record.standard_errors is not None:
-                errors = record.standard_errors.means
-        elif isinstance(result, FitResult):
-            mixture, n_rows = result.mixture, float(result.n_rows)
+            mixture, result = load_fit(model)
         else:
-            mixture = getattr(model, "mixture_", model)
+            mixture = getattr(result, "mixture", getattr(model, "mixture_", model))
         if not isinstance(mixture, Mixture):
             raise InputTypeError(
                 "model must be a Mixture, a FitResult, a fitted estimator or the path of a model "
                 f"file; got {type(model).__name__}."
             )
-        is_known = isinstance(result, FitResult) and result.uncertainty is not None
+        n_rows, errors = None, None
+        if isinstance(result, FitFacts):
+            n_rows = float(result.n_rows)
+            record = result.record() if isinstance(result, FitResult) else result
+            errors = record.standard_errors and record.standard_errors.means
         # Products of joined columns with missing cells are no moments of the model.
         every = list(range(mixture.n_columns))
-        whole = mixture, mixture.feature_names, mixture.n_columns
+        whole = mixture.feature_names, mixture.n_columns
         wide = {j for block in mixture.blocks if len(block.columns) > 1 for j in block.columns}
         lost = [j for j in sorted(wide) if mixture.columns[j].has_missing]
         if not lost:
-            return cls(*whole, every, "", result if is_known else None, n_rows, errors)
+            return cls(mixture, *whole, every, "", n_rows, errors)
         kept = [j for j in every if j not in lost]
         if not kept:
             raise InputError(
@@ -400,38 +400,32 @@ class _Model:
                 "such columns do not identify shares. Fit without blocks, or with "
                 f"{option(missing='drop')}."
             )
-        names = mixture.feature_names or tuple(map(str, range(mixture.n_columns)))
+        names = mixture.feature_names or tuple(map(str, every))
         note = f"without the joined column{plural(len(lost))} "
         note += f"{', '.join(names[j] for j in lost)}, which have missing cells"
-        return cls(mixture.select(kept), *whole[1:], kept, note, None, n_rows)
+        return cls(mixture.select(kept), *whole, kept, note, n_rows)
 
     def with_rows(self, model_rows: float | None, n_cube: int) -> _Model:
         """The same fitted to so many rows."""
         if model_rows is None:
-            return replace(self, n_rows=float(min(n_cube, _ASSUMED_ROWS)))
-        known: Any = model_rows
-        is_number = isinstance(known, int | float | np.number) and not isinstance(known, bool)
-        if not is_number or not known > 0:
-            raise InputError(f"model_rows must be a positive number, or math.inf; got {known!r}.")
-        return replace(self, result=None, n_rows=float(known))
+            model_rows = float(min(n_cube, _ASSUMED_ROWS))
+        elif isinstance(model_rows, bool | str) or not model_rows > 0:
+            raise InputError(
+                f"model_rows must be a positive number, or math.inf; got {model_rows!r}."
+            )
+        return replace(self, n_rows=float(model_rows), mean_errors=None)
 
     def standardized(self, schema: Schema | None) -> tuple[Parameters, Float, Float, Float | None]:
         """Parameters of standardized features, shift and scale, and a factor of Cov θ̂."""
-        mixture, result = self.mixture, self.result
-        if result is not None and result.uncertainty is not None and result.schema == schema:
-            shift, scale = result.moments.shift, result.moments.scale
-            factor: Float | None = result.uncertainty.factor
-            p = mixture.parameters.standardized(shift, scale)
-        else:
-            p = mixture.parameters
-            if schema is not None and schema != mixture.schema:
-                p = parameters_of(mixture.weights, mixture.blocks, schema)
-            shift = p.weights @ p.means
-            total = p.weights @ (p.variances + (p.means - shift) ** 2)
-            size = np.maximum(np.abs(shift), 1.0)
-            scale = np.sqrt(np.maximum(total, _LEAST_VARIANCE * size**2))
-            p = p.standardized(shift, scale)
-            factor = self._factor(p, scale) if self.n_rows and self.n_rows < inf else None
+        p = self.mixture.parameters
+        if schema is not None and schema != self.mixture.schema:
+            p = parameters_of(self.mixture.weights, self.mixture.blocks, schema)
+        shift = p.weights @ p.means
+        total = p.weights @ (p.variances + (p.means - shift) ** 2)
+        size = np.maximum(np.abs(shift), 1.0)
+        scale = np.sqrt(np.maximum(total, _LEAST_VARIANCE * size**2))
+        p = p.standardized(shift, scale)
+        factor = self._factor(p, scale) if self.n_rows and self.n_rows < inf else None
         if factor is not None and factor.shape[1] > factor.shape[0]:
             factor = np.linalg.qr(factor.T)[1].T  # the same covariance of fewer columns
         return p, shift, scale, factor

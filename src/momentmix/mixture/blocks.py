@@ -9,7 +9,7 @@
 
 Given the component, blocks are independent. Features that are in no block of `joined` are blocks of
 their own: diagonal covariances are the case without any pair. Blocks of `laws` are not Gaussian:
-their laws know all that their means do not say, and they have no pairs.
+their distributions know all that their means do not say, and they have no pairs.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Blocks:
     @lazy_property
     def partition(self) -> tuple[tuple[int, ...], ...]:
         """All blocks, those of one feature included, ordered by their first features."""
-        wide = [*self.joined, *(law.features for law in self.laws)]
+        wide = [*self.joined, *(part.features for part in self.laws)]
         inside = {j for block in wide for j in block}
         single = [(j,) for j in range(self.n_features) if j not in inside]
         return tuple(sorted([*wide, *single]))
@@ -97,21 +97,21 @@ class Blocks:
 
     @lazy_property
     def own_places(self) -> tuple[Int, ...]:
-        """Places of the statistics beside z and z² of each law, among those of all laws."""
-        ends = np.cumsum([0, *(law.n_statistics for law in self.laws)])
+        """Places of the statistics t of each distribution, among those of all."""
+        ends = np.cumsum([0, *(part.n_statistics for part in self.laws)])
         return tuple(
             np.arange(start, end, dtype=np.int64) for start, end in pairwise(ends.tolist())
         )
 
     @lazy_property
     def stacks(self) -> tuple[tuple[Distribution, Int, Int], ...]:
-        """Laws of one kind as one, their features (n, k), and places of t among those of all laws.
+        """Distributions of one kind as one, their features (n, k), and places of t among all.
 
         One call for many columns.
         """
         kinds = defaultdict[object, list[int]](list)
-        for number, law in enumerate(self.laws):
-            kinds[law.kind].append(number)
+        for number, part in enumerate(self.laws):
+            kinds[part.kind].append(number)
         return tuple(
             (
                 Distribution.stacked([self.laws[i] for i in own]),
@@ -123,8 +123,8 @@ class Blocks:
 
     @lazy_property
     def n_own(self) -> int:
-        """Number of statistics that laws have beside z and z²."""
-        return sum(law.n_statistics for law in self.laws)
+        """Number of statistics that distributions have beside z and z²."""
+        return sum(part.n_statistics for part in self.laws)
 
     @property
     def n_statistics(self) -> int:
@@ -132,26 +132,26 @@ class Blocks:
         return self.n_features + self.n_spread + self.n_own + 1
 
     def statistics_of(self, number: int) -> Int:
-        """Places in T(z) of (z, z², t, 1) of a law, by its number."""
+        """Places in T(z) of (z, z², t, 1) of a distribution, by its number."""
         features, d = np.array(self.laws[number].features), self.n_features
         own = d + self.n_spread + self.own_places[number]
         return np.concatenate([features, d + features, own, [self.n_statistics - 1]])
 
     @lazy_property
     def with_law(self) -> Int:
-        """Features with a law of their own."""
-        return np.array([j for law in self.laws for j in law.features], dtype=np.int64)
+        """Features with a distribution of their own."""
+        return np.array([j for part in self.laws for j in part.features], dtype=np.int64)
 
     @lazy_property
     def gaussian(self) -> Int:
-        """Features without a law of their own."""
+        """Features without a distribution of their own."""
         return np.setdiff1d(np.arange(self.n_features), self.with_law)
 
     @lazy_property
     def not_free(self) -> Int:
-        """Places, for one component, of means that laws fix and of variances that follow."""
-        pairs = [pair for law in self.laws for pair in zip(law.features, law.free, strict=True)]
-        fixed = [1 + law.features[-1] for law in self.laws if law.at_random]
+        """Places, for one component, of means that are fixed and of variances that follow."""
+        pairs = [pair for part in self.laws for pair in zip(part.features, part.free, strict=True)]
+        fixed = [1 + part.features[-1] for part in self.laws if part.at_random]
         follow = sorted(1 + self.n_features + j for j, is_free in pairs if not is_free)
         return np.array([*fixed, *follow], dtype=np.int64)
 
@@ -165,7 +165,7 @@ class Blocks:
     @lazy_property
     def widths(self) -> Int:
         """Features of each block of `partition` that tell components apart."""
-        known = {law.features: law.n_values for law in self.laws}
+        known = {part.features: part.n_values for part in self.laws}
         return np.array([known.get(b, len(b)) for b in self.partition], dtype=np.int64)
 
     @lazy_property
@@ -231,14 +231,14 @@ class Blocks:
     def restricted(self, features: Int) -> Blocks:
         """Blocks of some of the features, which are numbered anew in the order given.
 
-        Of a law all features are kept, in their order, or none.
+        Of a distribution all features are kept, in their order, or none.
         """
         number = {int(j): place for place, j in enumerate(features)}
         groups = [[number[j] for j in block if j in number] for block in self.joined]
         laws = tuple(
-            law.at(tuple(number[j] for j in law.features))
-            for law in self.laws
-            if law.features[0] in number
+            part.at(tuple(number[j] for j in part.features))
+            for part in self.laws
+            if part.features[0] in number
         )
         missing = tuple(
             (number[j], number[k], unit) for j, k, unit in self.missing if {j, k} <= number.keys()
@@ -249,8 +249,8 @@ class Blocks:
         """The blocks of (z − shift) / scale."""
         if not self.laws:
             return self
-        own = [np.array(law.features) for law in self.laws]
-        laws = (law.rescaled(shift[j], scale[j]) for law, j in zip(self.laws, own, strict=True))
+        own = [np.array(part.features) for part in self.laws]
+        laws = (part.rescaled(shift[j], scale[j]) for part, j in zip(self.laws, own, strict=True))
         return replace(self, laws=tuple(laws))
 
 

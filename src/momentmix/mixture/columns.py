@@ -5,7 +5,7 @@
 | numbers | `GaussianBlock` | themselves, or their log or log1p |
 | number with missing cells | `GaussianBlock` with ``seen`` | (value − center)·seen, seen |
 | numbers with missing cells, joined | the same | the same: values joined, ``seen`` by itself |
-| of any other family | the `ColumnBlock` of its family | those of its law |
+| of any other family | the `ColumnBlock` of its family | those of its distribution |
 
 A mixture of a table is its blocks: what is printed, saved and selected. Densities and draws are
 those of the features.
@@ -43,20 +43,20 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
     """The blocks of parameters of features, ordered by their first columns."""
     p, names = parameters, schema.column_names
     joined = {schema.column_of[j] for block in p.blocks.joined for j in block}
-    law_at = {law.features: law for law in schema.laws(joined)}
+    law_at = {part.features: part for part in schema.laws(joined)}
     if p.blocks.n_features != schema.n_features or list(law_at) != [
-        law.features for law in p.blocks.laws
+        part.features for part in p.blocks.laws
     ]:
         raise InputError(
             f"the parameters must be those of the {schema.n_features} features of the schema, with "
-            "their laws; they have other features or laws."
+            "their distributions; they have other ones."
         )
 
     def seen_of(number: int) -> Float:
-        law = law_at.get((schema.features_of(number)[-1],))
-        if law is None or law.at_random:
+        part = law_at.get((schema.features_of(number)[-1],))
+        if part is None or part.at_random:
             return np.ones(p.n_components)
-        return law.value_of(*p.of_law(law)).observed
+        return part.value_of(*p.of_law(part)).observed
 
     found: list[Block] = []
     for features in p.blocks.partition:
@@ -102,10 +102,10 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
         if len(block.columns) == 1:
             column = schema.columns[block.columns[0]]
             features = tuple(schema.features_of(block.columns[0]))
-            law = Distribution(features, block.model, column.has_missing)
+            part = Distribution(features, block.model, column.has_missing)
             mean, variance = block.model.completed(*block.value)
             value = Value(mean - centers, variance, seen[:, 0])
-            means[:, features], spread[:, features] = law.features_of(value)
+            means[:, features], spread[:, features] = part.features_of(value)
             continue
         assert isinstance(block, GaussianBlock)
         mean, spread[:, own.table(numbers)] = block.filled

@@ -34,7 +34,8 @@ from momentmix.arrays import (
     to_numpy,
 )
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import feature_parts, standardized_coefficients
+from momentmix.mixture.gaussian import coefficients, feature_parts, features_of, standardized
+from momentmix.mixture.missing import correct_joint, patterns
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
 from momentmix.parallel import few_threads, map_in_order, usable_cores
@@ -44,6 +45,7 @@ Reduction = Callable[[Any, Any], Any]
 
 TILE_ENTRIES = 1 << 16  # doubles in one tile of log-densities: half a megabyte fits a cache
 _BLOCK = 16384  # rows that a thread predicts at a time: long enough to pay for the hand-over
+_ENTRIES = 1 << 23  # doubles of features of rows with missing cells at a time: 64 MB
 _SLAB = 4096  # rows of one matrix of a batched product on a device: tall thin products are slow
 _COPIES = 6  # of the features and the joint densities at once, on a device
 
@@ -218,7 +220,7 @@ def _add_compiled(
 
 
 def _is_compiled(blocks: Blocks | None) -> bool:
-    """Whether compiled code has all statistics of the blocks: no law has others than z and z²."""
+    """Whether compiled code has all statistics of the blocks: products of features."""
     return code is not None and (blocks is None or not blocks.n_own)
 
 
@@ -238,25 +240,39 @@ def compiled_products(blocks: Blocks | None, n_features: int) -> NDArray[np.int6
 # -- rows ---------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Density:
-    """Densities of raw rows y: coefficients for T(z), z = (y − shift)·inverse."""
+    """Densities of raw rows y by T(z), z = (y − shift)·inverse."""
 
-    coefficients: Float  # (r, n_statistics)
+    coefficients: Float  # log-densities as linear functions of T(z), (r, n_statistics)
+    parameters: Parameters  # of z
     shift: Float
     inverse: Float
     columns: NDArray[np.int64]  # of the rows, which the features are
-    blocks: Blocks
     n_groups: int | None = None  # components before those of a background; None: there is none
 
     @classmethod
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")
     def of_mixture(cls, parameters: Parameters, n_groups: int | None = None) -> Density:
         """Density of a mixture in the units of the rows."""
-        center, scale, table = standardized_coefficients(parameters)
-        blocks = parameters.blocks
-        if blocks.n_own:  # other statistics are functions of the units
-            blocks = blocks.rescaled(center, scale)
-        return cls(table, center, 1.0 / scale, np.arange(center.size), blocks, n_groups)
+        center, scale, p = standardized(parameters)
+        table = coefficients(p)
+        density = cls(table, p, center, 1.0 / scale, np.arange(center.size), n_groups)
+        table[:, -1] -= density.log_units.sum()  # density of y, not of z
+        table[p.weights == 0, -1] = -np.inf  # never the most probable
+        return density
+
+    @property
+    def blocks(self) -> Blocks:
+        """Blocks of the features."""
+        blocks: Blocks = self.parameters.blocks
+        return blocks
+
+    @property
+    def log_units(self) -> Float:
+        """Logarithms of the units of Gaussian features, 0 for others, (d,)."""
+        is_gaussian = np.isin(np.arange(self.shift.size), self.blocks.gaussian)
+        return np.where(is_gaussian, -np.log(self.inverse), 0.0)
 
     def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
@@ -290,16 +306,38 @@ class Density:
         """Shift and inverse side by side, for compiled code."""
         return np.stack([self.shift, self.inverse])
 
-    def map_rows(self, rows: Any, reduce: Reduction) -> Any:
+    def map_rows(
+        self, rows: Any, reduce: Reduction, is_missing: NDArray[np.bool_] | None = None
+    ) -> Any:
         """`reduce` of the joint densities of each row, of shape (n_rows,) or (n_rows, r).
 
         Where there is a background, r is the number of groups, and the label of the background.
+        Features of NumPy rows that are missing (n_rows, d) are left out.
         """
         xp = namespace(rows)
         has_background = self.n_groups is not None and reduce is not log_sums
         own = posteriors if has_background else reduce
-        values = self._map_host(rows, own) if xp is np else self._map_slabs(rows, own, xp)
+        if is_missing is not None:
+            values = self._map_observed(rows, is_missing, own)
+        else:
+            values = self._map_host(rows, own) if xp is np else self._map_slabs(rows, own, xp)
         return self.of_groups(values, reduce, xp) if has_background else values
+
+    @np.errstate(divide="ignore", over="ignore", invalid="ignore")  # infinity gives NaN
+    def _map_observed(
+        self, rows: Float, is_missing: NDArray[np.bool_], reduce: Reduction
+    ) -> NDArray[Any]:
+        """`map_rows` of rows with missing features."""
+        parts, step = [], max(1, _ENTRIES // self.blocks.n_statistics)
+        for start in range(0, len(rows), step):
+            missing = is_missing[start : start + step]
+            values = np.where(missing, self.shift, rows[start : start + step])  # any number
+            features = features_of(values, self.blocks, self.shift, self.inverse)
+            joint = joint_densities(self.coefficients, features)
+            found = patterns(features, self.blocks, missing.T)
+            correct_joint(joint, self.parameters, found, self.log_units)
+            parts.append(reduce(joint, np).T)
+        return np.concatenate(parts)
 
     def of_groups(self, shares: Any, reduce: Reduction, xp: Any = np) -> Any:
         """Posteriors (n_rows, r) or labels of the groups, from posteriors of all components."""

@@ -4,7 +4,7 @@ Blocks that are not Gaussian bring these maps themselves: `momentmix.families.di
 
 | symbol | name here | shape |
 |---|---|---|
-| T(z) = (z, z², z_j z_k of `Blocks.pairs`, t of laws, 1) | `features_of` | (n_statistics, n) |
+| T(z) = (z, z², z_j z_k of `Blocks.pairs`, t, 1) | `features_of` | (n_statistics, n) |
 | log ω_i N(z; μ_i, Σ_i) = c_i · T(z) | `coefficients` | (…, r, n_statistics) |
 | Σ_z γ_i(z) T(z) → ω_i, μ_i, Σ_i | `m_step` | |
 
@@ -15,8 +15,6 @@ without pairs are diagonal covariances; `momentmix.mixture.prior` has the prior 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -49,13 +47,7 @@ def features_of(
     else:
         np.subtract(values.T, shift[:, None], out=z)
         z *= inverse[:, None]
-    np.multiply(z, z, out=features[d : 2 * d])
-    for place, (j, k) in enumerate(blocks.pairs.tolist(), 2 * d):
-        np.multiply(z[j], z[k], out=features[place])
-    if blocks.n_own:
-        for law, places in zip(blocks.laws, blocks.own_places, strict=True):
-            own = law.statistics(features[list(law.features)])
-            features[blocks.n_features + blocks.n_spread + places] = own
+    np.concatenate(feature_parts(z, blocks, np)[1:], out=features[d:-1])
     features[-1] = 1.0
     return features
 
@@ -72,9 +64,9 @@ def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> 
     first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
     products = take(values, first, axis=-2) * take(values, second, axis=-2)
     own = (
-        law.statistics(xp.stack([values[..., j, :] for j in law.features], axis=-2), xp)
-        for law in blocks.laws
-        if law.n_statistics
+        part.statistics(xp.stack([values[..., j, :] for j in part.features], axis=-2), xp)
+        for part in blocks.laws
+        if part.n_statistics
     )
     return (*parts, products, *own)
 
@@ -110,8 +102,8 @@ def coefficients(parameters: Parameters) -> Float:
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
         quadratic[..., places] = -halves * inverse
     own_parts = np.zeros((*constants.shape, blocks.n_own))
-    for law, own, places in blocks.stacks:
-        table, k = law.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
+    for part, own, places in blocks.stacks:
+        table, k = part.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
         linear[..., own], quadratic[..., own] = table[..., :k], table[..., k : 2 * k]
         own_parts[..., places] = table[..., 2 * k : -1]
         squares[..., own], log_spread[..., own] = 0.0, 0.0
@@ -129,13 +121,13 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     means = statistics[..., :d] / divisor
     j, k = blocks.pairs.T
     products = np.concatenate([means**2, means[..., j] * means[..., k]], axis=-1)
-    start = d + blocks.n_spread  # of the statistics of laws beside z and z²
+    start = d + blocks.n_spread  # of the statistics t beside z and z²
     spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
     alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
     spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
-    for law, own, places in blocks.stacks:
+    for part, own, places in blocks.stacks:
         sums, squares = statistics[..., own], statistics[..., d + own]
-        means[..., own], spread[..., own] = law.m_step(
+        means[..., own], spread[..., own] = part.m_step(
             counts[..., None, None], sums, squares, statistics[..., start + places], prior
         )
     parts = spread[..., :d], spread[..., d:]
@@ -162,11 +154,11 @@ def sample(
             mixed = noise[np.ix_(rows, features)] @ roots[i].T
             scaled[np.ix_(rows, features)] = mixed * deviations[i]
     values = p.means[labels] + scaled
-    for law in p.blocks.laws:
-        own = list(law.features)
+    for part in p.blocks.laws:
+        own = list(part.features)
         for i in range(r):
             rows = np.flatnonzero(labels == i)
-            drawn = law.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
+            drawn = part.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
             values[np.ix_(rows, own)] = drawn
     return values, labels
 
@@ -188,36 +180,11 @@ def center_and_scale(parameters: Parameters) -> tuple[Float, Float]:
 
 
 @np.errstate(divide="ignore", over="ignore", invalid="ignore")
-def standardized_coefficients(parameters: Parameters) -> tuple[Float, Float, Float]:
-    """Center, scale and coefficients for T(z), z = (y − center) / scale: the density of rows y.
+def standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
+    """Mean and deviation of the mixture, and the parameters in units of them.
 
-    The squares are expanded about the mixture's mean in units of its deviation: less cancellation,
-    and no overflow whatever the units of the data.
+    Squares are expanded about the mean: less cancellation, and no overflow whatever the units.
     """
-    p = parameters
-    center, scale, standard = _standardized(p)
-    table = coefficients(standard)
-    table[:, -1] -= np.log(scale[p.blocks.gaussian]).sum()  # density of y, not of z
-    table[p.weights == 0, -1] = -np.inf  # never the most probable
-    return center, scale, table
-
-
-@np.errstate(divide="ignore", over="ignore", invalid="ignore")
-def central_densities(parameters: Parameters, blocks: Sequence[Sequence[int]]) -> Float:
-    """Log-densities of some blocks at the mixture's mean, of shape (r, n_blocks)."""
-    _, scale, standard = _standardized(parameters)
-    standard = replace(standard, weights=np.ones_like(standard.weights))
-    table = np.empty((parameters.n_components, len(blocks)))
-    for place, features in enumerate(blocks):
-        part = standard.restricted(np.array(features, dtype=np.int64))
-        units = scale[np.intersect1d(features, parameters.blocks.gaussian)]
-        central = features_of(np.zeros((1, len(features))), part.blocks)[:, 0]
-        table[:, place] = coefficients(part) @ central - np.log(units).sum()
-    return table
-
-
-def _standardized(p: Parameters) -> tuple[Float, Float, Parameters]:
-    """Mean and deviation of the mixture, and the parameters in units of them."""
     center, scale = center_and_scale(p)
     standard = p.standardized(center, scale)
     means, variances = standard.means, standard.variances

@@ -10,7 +10,6 @@ Differs from the paper: components are matched by an optimal assignment.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,9 +19,7 @@ from scipy.optimize import linear_sum_assignment
 from momentmix._typing import Array
 from momentmix.errors import InputError
 from momentmix.families.gaussian import semidefinite_roots
-from momentmix.mixture.columns import parameters_of
-from momentmix.mixture.parameters import Parameters
-from momentmix.tables.schema import Schema
+from momentmix.mixture.parameter_table import overall_spread
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
@@ -41,32 +38,18 @@ def largest_factor_error(truth: Array, estimate: Array, order: int) -> float:
 def match_components(truth: Mixture, estimate: Mixture) -> NDArray[np.int64]:
     """Position in `estimate` of each component of `truth`, by least total distance.
 
-    The squared distance of two components is that of their means and of the roots of their
-    covariances, in units of the deviations of all rows; of other families, those of their features.
+    The squared distance of two components is that of their means, of the roots of their
+    covariances, in units of the deviations of all rows, and of probabilities of levels.
     """
-    both = _in_same_features(truth, estimate)
-    units = np.sqrt(both[0].variances.mean(axis=0) + both[0].means.var(axis=0))
-    if all(p.blocks.is_diagonal for p in both):
-        roots = [np.sqrt(p.variances) / units for p in both]
-    else:
-        roots = [semidefinite_roots(p.matrices / (units[:, None] * units)) for p in both]
-    first, second = (
-        np.hstack([p.means / units, root.reshape(len(root), -1)])
-        for p, root in zip(both, roots, strict=True)
-    )
-    distances = ((first[:, None, :] - second) ** 2).sum(axis=2)
+    _, units = overall_spread(truth)
+    tables = []
+    for m in (truth, estimate):
+        matrices = np.nan_to_num(m.covariances / (units[:, None] * units))
+        levels = [p for block in m.blocks for p in block.by_level.values()]
+        parts = [np.nan_to_num(m.means / units), semidefinite_roots(matrices), *levels]
+        tables.append(np.hstack([np.reshape(part, (m.n_components, -1)) for part in parts]))
+    distances = ((tables[0][:, None, :] - tables[1]) ** 2).sum(axis=2)
     return np.asarray(linear_sum_assignment(distances)[1])
-
-
-def _in_same_features(*mixtures: Mixture) -> list[Parameters]:
-    """Parameters of the same features of both; mixtures of a table may have other centers."""
-    columns = []
-    for pair in zip(*(mixture.columns for mixture in mixtures), strict=True):
-        with_center = pair[0] if pair[0].has_missing else pair[1]
-        changes = {"has_missing": with_center.has_missing, "center": with_center.center}
-        columns.append(replace(pair[0], **changes))
-    schema = Schema(tuple(columns))
-    return [parameters_of(mixture.weights, mixture.blocks, schema) for mixture in mixtures]
 
 
 def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
@@ -74,21 +57,16 @@ def in_same_columns(mixture: Mixture, other: Mixture) -> Mixture:
     names, others = mixture.feature_names, other.feature_names
     if names is not None and others is not None and sorted(names) == sorted(others):
         other = other.select(names)
-    named = None not in (names, others)
-    facts = [
-        [f"{m.n_components} components of {m.n_columns} columns"]
-        + [
-            " ".join(map(ascii, (c.name if named else "", c.family_name, *c.levels)))
-            for c in m.columns
-        ]
+    is_named = None not in (names, others)
+    kinds = [
+        [m.n_components, *((is_named and c.name, c.family_name, c.levels) for c in m.columns)]
         for m in (mixture, other)
     ]
-    for first, second in zip(*facts, strict=False):
-        if first != second:
-            raise InputError(
-                "mixtures to align must have as many components and columns each, of the same "
-                f"names, families, levels and transforms; got {first} and {second}."
-            )
+    if kinds[0] != kinds[1]:
+        raise InputError(
+            "mixtures to align must have as many components and columns each, of the same names, "
+            f"families, levels and transforms; got {mixture!r} and {other!r}."
+        )
     return other
 
 

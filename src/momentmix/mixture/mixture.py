@@ -61,9 +61,8 @@ _MOST_WEIGHTS = 8  # in a repr
 class Mixture:
     """Mixture of Gaussians: blocks of columns are independent within each component.
 
-    The columns of one block may be correlated there. `Mixture.diagonal` takes variances in place
-    of covariances. `Mixture.from_blocks` makes mixtures of other families and of columns with
-    missing cells; their rows are tables, and `blocks` has their parameters.
+    `Mixture.diagonal` takes variances in place of covariances, `Mixture.from_blocks` blocks of any
+    families, of columns with or without missing cells.
 
     Parameters
     ----------
@@ -74,25 +73,22 @@ class Mixture:
         Symmetric, positive semidefinite; their zeros show the blocks. A density needs them positive
         definite.
     feature_names : sequence of str, optional
-        Data frames are matched by name: their columns may stand in another order, but not have
-        other names. Plain arrays go by position.
+        Columns of data frames are matched by name, those of arrays by position.
 
     Attributes
     ----------
     means, variances : arrays of shape (n_components, n_columns)
-        Of the value of each column where it is seen: for yes/no answers the probability of the
-        second level, for counts the rate, for categories NaN. NaN too where a component never sees
-        the column. Of a column with a transform, those of log(y) or log(1 + y).
+        Of each column where it is seen, after its transform: for yes/no columns of the second
+        level. NaN for categories, and where a component never sees the column.
     blocks : tuple of GaussianBlock and blocks of other families
         Columns with their parameters, ordered by their first columns.
     schema : Schema or None
-        The columns of the table and how they become features; None where the columns are numbers
-        without missing cells.
+        How columns become features; None where they are numbers without missing cells.
     parameters : Parameters
         Of the features.
     background : Mixture or None
-        A fixed wide density for rows that belong to no group: those far from all others. It is no
-        component: `weights` are those of the groups and sum to 1.
+        A fixed wide density for rows that belong to no group. It is no component: `weights` are
+        those of the groups.
     background_weight : float
         Share of the rows that belong to no group; 0.0 without a background.
 
@@ -130,12 +126,16 @@ class Mixture:
         blocks: tuple[Block, ...] | None = None,
         background: Mixture | None = None,
         background_weight: float = 0.0,
-    ) -> Mixture:
-        """Set the fields of a new mixture, and return it."""
+    ) -> None:
         values = parameters, schema, blocks, background, float(background_weight)
         for field, value in zip(fields(self), values, strict=True):
             object.__setattr__(self, field.name, value)
-        return self
+
+    @classmethod
+    def _of(cls, parameters: Parameters, *values: Any) -> Mixture:
+        mixture = cls.__new__(cls)
+        mixture._keep(parameters, *values)
+        return mixture
 
     @classmethod
     def diagonal(
@@ -151,7 +151,7 @@ class Mixture:
         ----------
         weights : array of shape (n_components,)
         means, variances : arrays of shape (n_components, n_columns)
-            Variances are non-negative. A density needs them positive.
+            A density needs positive variances.
         feature_names : sequence of str, optional
 
         Examples
@@ -161,7 +161,7 @@ class Mixture:
         [0, 1]
         """
         p = checked_parameters(weights, means, variances)
-        return cls.__new__(cls)._keep(p, _plain_schema(p, feature_names))
+        return cls._of(p, _plain_schema(p, feature_names))
 
     @classmethod
     def from_blocks(cls, weights: ArrayLike, blocks: Iterable[Block]) -> Mixture:
@@ -172,8 +172,7 @@ class Mixture:
         weights : array of shape (n_components,)
             Non-negative, sum 1.
         blocks : sequence of GaussianBlock, BernoulliBlock and blocks of other families
-            Given the component they are independent. Their columns follow one another, unless the
-            blocks have numbers of columns.
+            Their columns follow one another, unless the blocks have numbers of columns.
 
         Examples
         --------
@@ -287,9 +286,7 @@ class Mixture:
         pandas.DataFrame
             Columns component, column, parameter ("weight", "mean", "variance", "rate",
             "probability", "seen", "covariance"), level, estimate, standard_error, low and high. The
-            last three are NaN: `FitResult.to_frame` has them. Yes/no columns have the probability
-            of their second level; numbers stand for columns without names. A covariance has the
-            names of both columns, "a, b".
+            last three are NaN: `FitResult.to_frame` has them.
 
         Examples
         --------
@@ -340,22 +337,18 @@ class Mixture:
     def log_prob(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Log-density of each row, of shape (n_rows,).
 
-        Missing cells (NaN, None, masked) are left out of the density, which is then that of the
-        other columns: 0 where a row has none. In columns that had missing cells in the fit, the
-        probability of being seen is part of the density. So for `predict_proba` and `predict`.
-
-        Densities are those of the numbers as they are, also where a column has a transform.
+        Missing cells (NaN, None, masked) are left out of the density. In columns that had missing
+        cells in the fit, the probability of being seen is part of it. So for `predict_proba` and
+        `predict`. Densities are those of the numbers before any transform.
 
         Parameters
         ----------
         rows : array, data frame, Arrow table, list of rows, dict of columns, path, or query
             The columns of frames, dicts and files are matched by name; files and queries are read
-            in blocks, as `open_rows` opens them, and other columns of theirs are left out. Tensors
-            of torch give a tensor, computed in float64 where they lie; NaN gives NaN there, unless
-            the mixture has a `schema`.
+            in blocks. Tensors of torch give a tensor, computed in float64 where they lie; NaN gives
+            NaN there, unless the mixture has a `schema`.
         unseen : {"error", "missing"}, default="error"
-            What a level gets that no row of the fit had: an error, or its cell is left out of the
-            density, and nothing is concluded from it, whether or not the column has missing cells.
+            Whether a level that no row of the fit had is an error, or its cell is left out.
         """
         return self.row_density.map_rows(rows, log_sums, unseen)
 
@@ -369,22 +362,15 @@ class Mixture:
     def predict_proba(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Posterior probability of each component, of shape (n_rows, n_components).
 
-        They sum to 1, or to 1 − the probability of the background where the mixture has one.
-
-        Parameters
-        ----------
-        rows, unseen
-            As for `log_prob`. A row without any known cell has the weights of the components.
+        The rest to 1 is the probability of the background. `rows` and `unseen` are as for
+        `log_prob`; a row without any known cell has the weights of the components.
         """
         return self.row_density.map_rows(rows, posteriors, unseen)
 
     def predict(self, rows: Any, *, unseen: Unseen = "error") -> Any:
         """Most probable component of each row, of shape (n_rows,); −1: the background.
 
-        Parameters
-        ----------
-        rows, unseen
-            As for `log_prob`. Infinite numbers are an error.
+        `rows` and `unseen` are as for `log_prob`; infinite numbers are an error.
         """
         labels = self.row_density.map_rows(rows, most_probable, unseen)
         return checked_labels(labels, self.row_density.n_groups)
@@ -395,8 +381,7 @@ class Mixture:
         """Draw rows and the component of each, of shapes (n_rows, n_columns) and (n_rows,).
 
         Rows of the background have label −1. Where the mixture has a `schema`, the rows are a dict
-        of columns by name, or an array where they have no names: levels as labels, NaN or None for
-        missing cells.
+        of columns by name, with NaN or None for missing cells.
         """
         rng = np.random.default_rng(random_state)
         rows, labels = sample(self.row_density.parameters, n_rows, rng)
@@ -468,14 +453,11 @@ class Mixture:
             )
         # One schema makes the features of both.
         background = mixture_of_blocks(background.weights, background.blocks, self._schema)
-        new = Mixture.__new__(Mixture)
-        return new._keep(self.parameters, self._schema, self._blocks, background, weight)
+        return Mixture._of(self.parameters, self._schema, self._blocks, background, weight)
 
     def without_background(self) -> Mixture:
         """The groups alone: the same mixture without its background."""
-        if self.background is None:
-            return self
-        return Mixture.__new__(Mixture)._keep(self.parameters, self._schema, self._blocks)
+        return Mixture._of(self.parameters, self._schema, self._blocks)
 
     def with_feature_names(self, feature_names: Sequence[str] | None) -> Mixture:
         """The same mixture with other names of its columns, or none."""
@@ -547,16 +529,13 @@ def mixture_of_parameters(
     p = parameters
     if schema is not None:
         return mixture_of_blocks(p.weights, blocks_of(p, schema), schema.modeled())
-    return Mixture.__new__(Mixture)._keep(
-        _checked(p, feature_names), _plain_schema(p, feature_names)
-    )
+    return Mixture._of(_checked(p, feature_names), _plain_schema(p, feature_names))
 
 
 def mixture_of_blocks(weights: Float, blocks: tuple[Block, ...], schema: Schema) -> Mixture:
     """A mixture of blocks that have been `placed`, with the columns of a schema."""
     p = _checked(parameters_of(weights, blocks, schema), schema.feature_names)
-    own = None if schema.is_plain else blocks
-    return Mixture.__new__(Mixture)._keep(p, schema, own)
+    return Mixture._of(p, schema, None if schema.is_plain else blocks)
 
 
 def _checked(p: Parameters, names: Sequence[str] | None) -> Parameters:

@@ -13,7 +13,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from momentmix._typing import Float
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
 from momentmix.families.block import Block
@@ -129,12 +128,12 @@ def _parsed(path: str | os.PathLike[str]) -> dict[str, Any]:
     try:
         if data[:1] != b"{":
             raise ValueError("it does not start with {. Rows and summaries have to be fitted first")
-        document = parse_strict(data.decode("utf-8"))
+        document: dict[str, Any] = parse_strict(data.decode("utf-8"))
         if document.get("format") != FORMAT:
             raise ValueError(f'no "format": "{FORMAT}" in it')
     except (ValueError, RecursionError) as error:
         raise ModelFileError(f"{path} is not a momentmix model: {str(error)[:200]}.") from None
-    return document  # type: ignore[no-any-return]
+    return document
 
 
 def _anything(value: Any, place: str) -> Any:
@@ -159,24 +158,18 @@ def _schema(value: Any, place: str) -> Schema:
     return schema
 
 
-def _family_block(value: Any, place: str) -> Any:
+def _block(value: Any, place: str) -> Any:
     family = value.get("family") if isinstance(value, dict) else None
     if not isinstance(family, str) or family not in FAMILIES:
-        names = ", ".join(repr(name) for name, own in FAMILIES.items() if not own.transform)
-        raise ValueError(f"{place} must hold objects whose family is one of {names}")
+        raise ValueError(f"{place} must hold objects with a family that is known")
+    axes, seen = FAMILIES[family].parameters, value.get("seen")
+    is_wide = isinstance(seen, list) and bool(seen) and isinstance(seen[0], list)
     fields: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
-    for key, n_axes in FAMILIES[family].parameters.items():
-        fields[key] = array(*(None,) * n_axes, nulls=True)
-    return Fields(dict, {**fields, "seen": optional(_seen)})(value, place)
+    fields |= {key: array(*(None,) * n_axes, nulls=True) for key, n_axes in axes.items()}
+    return Fields(dict, {**fields, "seen": optional(array(*(None,) * (1 + is_wide)))})(value, place)
 
 
-def _seen(value: Any, place: str) -> Float:
-    """Probabilities of being seen: a list, or of joined columns a list of lists."""
-    is_wide = isinstance(value, list) and bool(value) and isinstance(value[0], list)
-    return array(*(None,) * (1 + is_wide))(value, place)  # type: ignore[no-any-return]
-
-
-_PARAMETERS: dict[str, Decoder] = {"weights": array(None), "blocks": list_of(_family_block)}
+_PARAMETERS: dict[str, Decoder] = {"weights": array(None), "blocks": list_of(_block)}
 _CONTENTS = Fields(
     dict,
     {
@@ -200,13 +193,12 @@ def _blocks_in(parameters: dict[str, Any], schema: Schema) -> tuple[Block, ...]:
         columns = [schema.columns[j] for j in numbers if j < schema.n_columns]
         if len(columns) < len(numbers) or {column.family for column in columns} != {family.name}:
             raise ValueError(f"columns {list(numbers)[:8]} are not all {family.name} in the schema")
+        if list(numbers) != sorted(numbers):
+            raise ValueError("columns of a block must be in ascending order")
         block = family.read_block(values, columns)
         blocks.append(block.at(numbers, names and tuple(names[j] for j in numbers)))
-    if any(list(block.columns) != sorted(block.columns) for block in blocks):
-        raise ValueError("columns of a block must be in ascending order")
     checked = placed(blocks, len(parameters["weights"]))
-    if [c.has_missing for c in schema_of(checked).columns] != [
-        c.has_missing for c in schema.columns
-    ]:
+    missing = [[c.has_missing for c in x.columns] for x in (schema_of(checked), schema)]
+    if missing[0] != missing[1]:
         raise ValueError("blocks must have all columns, and seen as the schema has missing cells")
     return checked

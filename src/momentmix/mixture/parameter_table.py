@@ -147,11 +147,6 @@ class ParameterTable:
         error = v.standard_error / (2 * np.maximum(deviation, 1e-300))
         return Parameter(*v[:5], deviation, error, np.sqrt(v.low), np.sqrt(v.high))
 
-    def probabilities(self) -> list[Parameter]:
-        """Probabilities of levels column by column, then those of being seen."""
-        rows = [p for j in range(self.mixture.n_columns) for p in self.of_column(j)]
-        return [p for name in ("probability", "seen") for p in rows if p.name == name]
-
     def _covariance(self, j: int, k: int) -> Parameter:
         label = f"{self.labels[j]}, {self.labels[k]}"
         return self._row("covariance", (j, k), label, "covariances", j, k)

@@ -96,9 +96,9 @@ class Parameters:
         unit = np.where(deviations > 0, deviations, np.inf)
         return np.asarray(self.covariances / unit[..., j] / unit[..., k])
 
-    def of_law(self, law: Distribution) -> tuple[Float, Float]:
-        """Means and variances of the features of a law, of shape (r, k) each."""
-        own = list(law.features)
+    def of_law(self, distribution: Distribution) -> tuple[Float, Float]:
+        """Means and variances of the features of a distribution, of shape (r, k) each."""
+        own = list(distribution.features)
         return self.means[:, own], self.variances[:, own]
 
     def with_spread(self, spread: Float) -> Parameters:
@@ -107,13 +107,12 @@ class Parameters:
         return replace(self, variances=spread[..., :d], covariances=spread[..., d:])
 
     @property
-    def _arrays(self) -> tuple[Float, Float, Float, Float]:
+    def _arrays(self) -> tuple[Float, ...]:
         return self.weights, self.means, self.variances, self.covariances
 
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""
-        w, m, v, c = (part[index] for part in self._arrays)
-        return Parameters(w, m, v, c, self.blocks)
+        return Parameters(*(part[index] for part in self._arrays), self.blocks)
 
     def __setitem__(self, index: Any, new: Parameters) -> None:
         """Replace some mixtures of a batch, or components of one mixture, in place."""
@@ -122,20 +121,21 @@ class Parameters:
 
     def copy(self) -> Parameters:
         """The same in arrays of its own."""
-        w, m, v, c = (part.copy() for part in self._arrays)
-        return Parameters(w, m, v, c, self.blocks)
+        return Parameters(*(part.copy() for part in self._arrays), self.blocks)
 
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""
-        w, m, v, c = map(np.stack, zip(*(p._arrays for p in mixtures), strict=True))
-        return cls(w, m, v, c, mixtures[0].blocks)
+        return cls(
+            *map(np.stack, zip(*(p._arrays for p in mixtures), strict=True)), mixtures[0].blocks
+        )
 
     @classmethod
     def concatenate(cls, parts: Sequence[Parameters]) -> Parameters:
         """Components of several mixtures, or mixtures of several batches, one after the other."""
-        w, m, v, c = map(np.concatenate, zip(*(p._arrays for p in parts), strict=True))
-        return cls(w, m, v, c, parts[0].blocks)
+        return cls(
+            *map(np.concatenate, zip(*(p._arrays for p in parts), strict=True)), parts[0].blocks
+        )
 
     def flat(self) -> Float:
         """All parameters of one mixture in one vector of length r (1 + 2d + n_pairs)."""
@@ -146,7 +146,7 @@ class Parameters:
     ) -> Parameters:
         """The same features as `columns` among others, which have mean 0 and `variance`.
 
-        `laws` are those of all features: laws may have more features than vary.
+        `laws` are the distributions of all features, which may be more than vary.
         """
         if columns.size == n_features:
             return self
@@ -195,31 +195,31 @@ class Parameters:
         )
 
     def completed(self) -> Parameters:
-        """The same with means that the laws allow, and variances that follow from them."""
+        """The same with means that the distributions allow, and variances that follow from them."""
         if not self.blocks.laws:
             return self
         means, variances = self.means.copy(), self.variances.copy()
-        for law, own, _ in self.blocks.stacks:
-            found = law.completed(means[..., own], variances[..., own])
+        for distribution, own, _ in self.blocks.stacks:
+            found = distribution.completed(means[..., own], variances[..., own])
             means[..., own], variances[..., own] = found
         return replace(self, means=means, variances=variances)
 
     def never_seen(self, n_rows: float) -> list[NDArray[np.bool_]]:
-        """For each law, which components see its cell in less than one of so many rows, (r,)."""
-        return [
-            (n_rows * self.weights * law.value_of(*self.of_law(law)).observed < 1.0)
-            & (law.has_missing and not law.at_random)
-            for law in self.blocks.laws
-        ]
+        """For each distribution, which components see its cell in less than one of the rows."""
+        found = []
+        for part in self.blocks.laws:
+            counts = n_rows * self.weights * part.value_of(*self.of_law(part)).observed
+            found.append((counts < 1.0) & (part.has_missing and not part.at_random))
+        return found
 
     def without_seen(self, n_rows: float) -> Parameters:
         """The same where such components never see the cell: only the prior has seen it."""
         means, variances = self.means.copy(), self.variances.copy()
-        for law, which in zip(self.blocks.laws, self.never_seen(n_rows), strict=True):
+        for part, which in zip(self.blocks.laws, self.never_seen(n_rows), strict=True):
             if which.any():
-                own, value = list(law.features), law.value_of(*self.of_law(law))
+                own, value = list(part.features), part.value_of(*self.of_law(part))
                 q = np.where(which, LEAST_PROBABILITY, value.observed)
-                means[:, own], variances[:, own] = law.features_of(value._replace(observed=q))
+                means[:, own], variances[:, own] = part.features_of(value._replace(observed=q))
         return replace(self, means=means, variances=variances)
 
     def normalized(self) -> Parameters:

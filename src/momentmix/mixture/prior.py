@@ -71,7 +71,7 @@ class Structure:
         ]
 
     def layout(self, blocks: Blocks) -> tuple[Int, Float] | None:
-        """The blocks as compiled code takes them; None where it has no maps for a law.
+        """The blocks as compiled code takes them; None where it has no maps for a distribution.
 
         Of each block its kind, width, missing cells, statistics and features, and its numbers (see
         native/families.h): of a joined block R, R⁻¹ and the least relative eigenvalue. The last one
@@ -79,16 +79,16 @@ class Structure:
         """
         records: list[int] = []
         numbers: list[Any] = [[]]
-        for law in blocks.laws:
-            if law.family.compiled is None:
+        for part in blocks.laws:
+            if part.family.compiled is None:
                 return None
-            width, overall = len(law.features), law.overall
-            head, nodes = law.family.nodes
-            records += [law.family.compiled, width, law.has_missing, law.at_random]
-            records += [law.n_statistics, head, *law.features]
-            spread = overall.variance[:1] if law.n_values else np.ones(1)
-            values = [*law.units, [overall.observed], spread, [law.least], overall.mean]
-            numbers += [*values, np.zeros(width - law.n_values), nodes, overall.statistics]
+            width, overall = len(part.features), part.overall
+            head, nodes = part.family.nodes
+            records += [part.family.compiled, width, part.has_missing, part.at_random]
+            records += [part.n_statistics, head, *part.features]
+            spread = overall.variance[:1] if part.n_values else np.ones(1)
+            values = [*part.units, [overall.observed], spread, [part.least], overall.mean]
+            numbers += [*values, np.zeros(width - part.n_values), nodes, overall.statistics]
         for place, features in enumerate(blocks.joined):
             records += [_JOINED, len(features), 0, 0, 0, 0, *features]
             matrices = self.roots[place], self.inverses[place]
@@ -113,7 +113,7 @@ class Structure:
     def raised(self, p: Parameters) -> Parameters:
         """The same with variances and relative eigenvalues of at least the floor.
 
-        Features with laws of their own have what these allow.
+        Features with distributions of their own have what these allow.
         """
         spread = np.concatenate([np.maximum(p.variances, self.floor), p.covariances], axis=-1)
         for place, (features, places) in enumerate(p.blocks.places):
@@ -251,15 +251,15 @@ class VariancePrior:
     def log_density(self, parameters: Parameters) -> Float:
         """Logarithm of the density of log v up to a constant, summed over each mixture; (…,).
 
-        With the priors of the laws of features that have others.
+        With the priors of features with distributions of their own.
         """
         p = parameters
         if not self.scale:  # a single component
             return np.zeros(p.variances.shape[:-2])
         terms = self.log_terms(self.structure.eigenvalues(p), self._widths())
-        for law, own, _ in p.blocks.stacks:
+        for part, own, _ in p.blocks.stacks:
             terms[..., own] = 0.0
-            terms[..., own[:, 0]] = law.log_prior(p.means[..., own], p.variances[..., own], self)
+            terms[..., own[:, 0]] = part.log_prior(p.means[..., own], p.variances[..., own], self)
         return np.asarray(terms.sum(axis=(-2, -1)))
 
     def slope(self, eigenvalues: Float, width: float | None = None) -> Float:

@@ -8,7 +8,8 @@ components by `profile_of`, from the mixture alone: the same model has the same 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import compress
 from math import isnan, nan
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +46,14 @@ class ComponentProfile:
     traits : tuple of Trait
         What makes it different, the strongest first, at most 20.
     reproducibility : float
-        How well other rows give it again, as in `Certificate`; NaN where that is unknown.
+        How well other rows give it again, as in `Certificate`.
     low, high : float
-        Ends of the 95 % interval of the share; NaN where they are unknown.
-    nearest : int or None
-        The component from which it is least apart; None where that is unknown.
-    nearest_name : str or None
-        Its name.
+        Ends of the 95 % interval of the share.
+    nearest, nearest_name : int or None, str or None
+        The component from which it is least apart.
     apart : float
-        How far apart the two are: depth of the valley between them, from 0 to 1, as in
-        `Certificate.separation`; NaN where it is unknown.
+        Depth of the valley between the two, from 0 to 1, as in `Certificate.separation`. Numbers
+        that are unknown are NaN.
     """
 
     component: int
@@ -75,33 +74,21 @@ class ComponentProfile:
 
     @property
     def found_again(self) -> str:
-        """The reproducibility in words; empty where it is unknown, and where all rows are one.
-
-        >>> ComponentProfile(0, "tall", 0.5, (), 0.962).found_again
-        'found again in other rows: 96 %'
-        """
+        """The reproducibility in words; empty where it is unknown, and where all rows are one."""
         if isnan(self.reproducibility) or self.share >= 1:
             return ""
         return f"found again in other rows: {whole_percent(self.reproducibility)}"
 
     @property
     def interval(self) -> str:
-        """The interval of the share in words; empty where it is unknown, and for all rows.
-
-        >>> ComponentProfile(0, "tall", 0.5, (), low=0.478, high=0.522).interval
-        '48 to 52 %'
-        """
+        """The interval of the share in words; empty where it is unknown, and for all rows."""
         if isnan(self.low) or self.share >= 1:
             return ""
         return f"{percent(self.low).removesuffix(' %')} to {percent(self.high)}"
 
     @property
     def neighbor(self) -> str:
-        """How far it is from the nearest other component, in words; empty where it is unknown.
-
-        >>> ComponentProfile(0, "tall", 0.5, (), nearest=2, nearest_name="old", apart=0.3).neighbor
-        'overlaps with 2'
-        """
+        """How far it is from the nearest other component, in words; empty where it is unknown."""
         if self.nearest is None:
             return ""
         if self.apart >= CLEAR_GAP:
@@ -114,10 +101,10 @@ class ComponentProfile:
         return ", ".join(filter(None, (self.found_again, self.neighbor)))
 
     def __str__(self) -> str:
-        interval = f" ({self.interval})" if self.interval else ""
-        facts = f", {self.facts}" if self.facts else ""
-        text = f"; {self.text}" if self.text else ""
-        return f"{percent(self.share)} of rows{interval}{facts}{text}"
+        """Its share and what is known of it; a fit says more than a mixture."""
+        share = f"{percent(self.share)} of rows" + (f" ({self.interval})" if self.interval else "")
+        known = ", ".join(filter(None, (share, self.facts)))
+        return "; ".join(filter(None, (known, self.text)))
 
 
 class Profile(tuple[ComponentProfile, ...]):
@@ -181,27 +168,26 @@ def profile_of(
     the `n_rows` that made the mixture, are left out, unless the name is made of them: names do not
     depend on rows.
     """
-    r, traits = mixture.n_components, traits_of(mixture)
+    traits = traits_of(mixture)
     made, in_names = _names_of(traits)
-    given = made if names is None else _checked(names, r)
+    given = made if names is None else _checked(names, mixture.n_components)
     components = []
     for i, (name, share) in enumerate(zip(given, mixture.weights.tolist(), strict=True)):
-        kept = tuple(
-            trait
+        is_kept = [
+            n_rows is None or trait.short in in_names[i] or trait.is_sure(n_rows, share)
             for trait in traits[i]
-            if n_rows is None or trait.short in in_names[i] or trait.is_sure(n_rows, share)
-        )
-        component = ComponentProfile(i, name, share, kept)
+        ]
+        facts: dict[str, Any] = {}
         if reproducibility is not None:
-            component = replace(component, reproducibility=float(reproducibility[i]))
+            facts["reproducibility"] = float(reproducibility[i])
         if weights is not None:
-            low, high = (float(ends[i]) for ends in weights)
-            component = replace(component, low=low, high=high)
+            facts["low"], facts["high"] = (float(ends[i]) for ends in weights)
         if separation is not None and not np.isnan(separation[i]).all():
             k = int(np.nanargmin(separation[i]))
-            apart = float(separation[i, k])
-            component = replace(component, nearest=k, nearest_name=given[k], apart=apart)
-        components.append(component)
+            facts |= {"nearest": k, "nearest_name": given[k], "apart": float(separation[i, k])}
+        components.append(
+            ComponentProfile(i, name, share, tuple(compress(traits[i], is_kept)), **facts)
+        )
     profile = Profile(components)
     profile.background_weight = mixture.background_weight
     return profile

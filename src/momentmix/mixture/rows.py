@@ -1,36 +1,24 @@
 """`RowDensity`: densities of the rows of a table, of any families, some of whose cells are missing.
 
-| symbol | name here | shape |
-|---|---|---|
-| features of rows | ``Encoded.features`` | (n, d) |
-| cells that are left out of the density | ``Encoded.left_out`` | (n, n_columns) |
-| log p_i of a block where its features have the mixture's mean | ``central_densities`` | (r, n) |
-
 A missing cell is left out where the model has no probability of missing cells, and so is a level
-that no training row had, where that is asked for. Log-densities are sums over blocks: the features
-of such a cell are set to the mixture's mean, where the density of the block is known, and an
-indicator whose coefficient is minus that takes it out. That is one matrix product, whatever cells
-are missing. Joined columns need a density for each pattern of missing cells.
+that no training row had, where that is asked for (`momentmix.mixture.missing`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_numpy
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.family import named
-from momentmix.families.gaussian import rows_by_pattern
 from momentmix.lazy import lazy_property
-from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable
-from momentmix.mixture.gaussian import central_densities
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.formats.memory import rows_for
@@ -40,10 +28,6 @@ from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import TableRows
 
 _ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
-_MOST_PATTERNS = 1024  # of missing cells, whose densities are kept: 2^10 of ten joined columns
-
-_Pattern = tuple[tuple[int, ...], tuple[int, ...]]
-_Marginal = tuple[Density, Int, list[Int]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +40,6 @@ class RowDensity:
     parameters: Parameters
     schema: Schema
     n_groups: int | None = None
-    _marginals: dict[_Pattern, _Marginal] = field(default_factory=dict, repr=False)
 
     @lazy_property
     def density(self) -> Density:
@@ -122,11 +105,8 @@ class RowDensity:
 
     def map_encoded(self, encoded: Encoded, reduce: Reduction) -> Any:
         """The same of rows as features."""
-        left_out = self._left_out(encoded)
-        if left_out is None:
-            values = self.density.map_rows(encoded.features, reduce)
-        else:
-            values = self._marginal(encoded.features, left_out, reduce)
+        is_missing = self._missing_features(encoded)
+        values = self.density.map_rows(encoded.features, reduce, is_missing)
         if reduce is log_sums:
             for number, part in self._base_measures(encoded.features):
                 if encoded.left_out is not None:
@@ -137,10 +117,10 @@ class RowDensity:
     def _base_measures(self, features: Any) -> list[tuple[int, Float]]:
         """Parts (n,) of log-densities that are not linear in the statistics, with their columns."""
         columns, parts = self.schema.columns, []
-        for law in self.parameters.blocks.laws:
-            part = law.base_measure(features)
-            if part is not None:
-                parts.append((self.schema.column_of[law.features[0]], part))
+        for distribution in self.parameters.blocks.laws:
+            base = distribution.base_measure(features)
+            if base is not None:
+                parts.append((self.schema.column_of[distribution.features[0]], base))
         for number, column in enumerate(columns):
             if column.transform:  # the logarithm of its derivative, where the cell is seen
                 value, *seen = (features[:, j] for j in self.schema.features_of(number))
@@ -148,79 +128,24 @@ class RowDensity:
                 parts.append((number, slope * seen[0] if seen else slope))
         return parts
 
-    # -- cells that are left out ------------------------------------------------------------------
+    def _missing_features(self, encoded: Encoded) -> NDArray[np.bool_] | None:
+        """Features that are left out of the density (n, d); None where there are none.
 
-    @lazy_property
-    def _joined(self) -> Int:
-        """Columns that are joined with others."""
-        joined, column_of = self.parameters.blocks.joined, self.schema.column_of
-        return np.array(sorted(column_of[j] for block in joined for j in block), dtype=np.int64)
-
-    def _left_out(self, encoded: Encoded) -> NDArray[np.bool_] | None:
-        """Cells whose values are left out (n, n_columns); None where there are none.
-
-        Joined cells that are missing are too: that they are has a feature of its own.
+        Joined values that are missing are too: that they are has a feature of its own.
         """
-        left_out = encoded.left_out
-        for j in self._joined:
-            seen = self.schema.seen_of(int(j))
-            if seen is not None:
-                if left_out is None or left_out is encoded.left_out:
-                    shape = len(encoded.features), self.schema.n_columns
-                    left_out = np.zeros(shape, bool) if left_out is None else left_out.copy()
-                left_out[:, j] |= encoded.features[:, seen] == 0
-        return left_out if left_out is not None and left_out.any() else None
-
-    def _marginal(
-        self, features: Float, left_out: NDArray[np.bool_], reduce: Reduction
-    ) -> NDArray[Any]:
-        """`map_encoded` where some cells are left out."""
-        single = np.setdiff1d(np.flatnonzero(left_out.any(axis=0)), self._joined)
-        parts, places = [], []
-        for pattern, rows in rows_by_pattern(left_out[:, self._joined]):
-            density, kept, own = self._without(tuple(self._joined[pattern]), tuple(single))
-            missing = left_out[rows][:, single]
-            table = np.hstack([features[rows][:, kept], missing])
-            for cells, numbers in zip(missing.T, own, strict=True):
-                table[np.ix_(cells, numbers)] = density.shift[numbers]
-            parts.append(density.map_rows(table, reduce))
-            places.append(rows)
-        return np.concatenate(parts)[np.argsort(np.concatenate(places))]
-
-    def _without(self, dropped: tuple[int, ...], single: tuple[int, ...]) -> _Marginal:
-        """The density without joined columns `dropped`, with an indicator for each single column.
-
-        With it the numbers of the features that are kept, and which of them each single column has.
-        An indicator takes the central density of its column away where it is 1.
-        """
-        if (marginal := self._marginals.get((dropped, single))) is not None:
-            return marginal
-        column_of = np.array(self.schema.column_of)
-        values = np.isin(np.arange(column_of.size), self.schema.value_features)
-        kept = np.flatnonzero(~(np.isin(column_of, dropped) & values))  # ``seen`` stays
-        own = [np.flatnonzero(column_of[kept] == column) for column in single]
-        part = self.parameters.restricted(kept)
-        density, n = Density.of_mixture(part), len(single)
-        table, d = density.coefficients, density.shift.size
-        constants = central_densities(part, [places.tolist() for places in own])
-        none = np.zeros_like(constants)
-        parts = table[:, :d], -constants, table[:, d : 2 * d], none, table[:, 2 * d :]
-        marginal = (
-            replace(
-                density,
-                coefficients=np.hstack(parts),
-                shift=np.append(density.shift, np.zeros(n)),
-                inverse=np.append(density.inverse, np.ones(n)),
-                columns=np.arange(d + n),
-                blocks=Blocks(d + n, density.blocks.joined, density.blocks.laws),
-                n_groups=self.n_groups,
-            ),
-            kept,
-            own,
-        )
-        if len(self._marginals) < _MOST_PATTERNS:
-            self._marginals[dropped, single] = marginal
-        return marginal
+        blocks, left_out = self.parameters.blocks, encoded.left_out
+        joined = [j for block in blocks.joined for j in block]
+        observed = {j: self.schema.seen_of(self.schema.column_of[j]) for j in joined}
+        if left_out is None and not any(observed.values()):
+            return None
+        is_missing = np.zeros(encoded.features.shape, dtype=bool)
+        if left_out is not None:
+            is_missing = left_out[:, self.schema.column_of]
+        for value, feature in observed.items():
+            if feature is not None:
+                is_missing[:, value] |= encoded.features[:, feature] == 0
+                is_missing[:, feature] = False
+        return is_missing if is_missing.any() else None
 
 
 def checked_labels(labels: Any, n_groups: int | None) -> Any:

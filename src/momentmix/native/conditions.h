@@ -110,11 +110,8 @@ static int conditions_are_valid(condition_blocks *c, isize n_numbers)
     return c->r > 0 && needed <= n_numbers;
 }
 
-PyDoc_STRVAR(add_second_moments_doc,
-"add_second_moments(n, slots, sizes, tables, weights, out)\n--\n\n"
-"Add the second moments of n conditions to the upper half of a table (n, n): see\n"
-"`fitting.moments.covariance`.");
-
+/* Add the second moments of n conditions to the upper half of a table (n, n): see
+ * fitting.moments.covariance. */
 static PyObject *add_second_moments(PyObject *module, PyObject *args)
 {
     condition_blocks c = {.n = 0};

@@ -33,12 +33,9 @@ static isize row_space(isize k, isize r, isize size)
     return plus(times(plus(size, r), ROW), times(k, times(r, size)));
 }
 
-PyDoc_STRVAR(em_sums_doc,
-"em_sums(coefficients, k, r, table, columns, units, products, counts, statistics, totals)\n--\n\n"
-"Sums of an EM step of k mixtures: see `mixture.density`. Without units the table holds statistics;\n"
-"where `statistics` is None, only the sums of the log-densities are made. Each row counts as often as\n"
-"`counts` says, once where they are None.");
-
+/* Sums of an EM step of k mixtures: see mixture.density. Without units the table holds statistics;
+ * where statistics is None, only the sums of the log-densities are made. Each row counts as often as
+ * counts says, once where they are None. */
 static PyObject *em_sums(PyObject *module, PyObject *args)
 {
     array coefficients, table, columns, units, products, counts, statistics, totals;
@@ -153,13 +150,9 @@ static void do_mixtures(task *work, isize group, isize thread)
     }
 }
 
-PyDoc_STRVAR(em_steps_doc,
-"em_steps(features, n_steps, r, n_threads, scale, added_squares, floor, products, blocks, numbers, weights,\n"
-"means, spread, values)\n--\n\n"
-"EM steps of a batch of mixtures, in place, and the objectives before the last two, (2, k); False where\n"
-"a covariance is not positive definite. The first three after `n_threads` are those of the prior; blocks\n"
-"and their numbers are from `Structure.layout`. See `fitting.em.em.run_batch`.");
-
+/* EM steps of a batch of mixtures, in place, and the objectives before the last two, (2, k); False
+ * where a covariance is not positive definite. The first three after n_threads are those of the
+ * prior; blocks and their numbers are from Structure.layout. See fitting.em.em.run_batch. */
 static PyObject *em_steps(PyObject *module, PyObject *args)
 {
     array features, floor, products, records, numbers, weights, means, spread, values, none = {.data = NULL};
@@ -207,11 +200,8 @@ static PyObject *em_steps(PyObject *module, PyObject *args)
     return done(&h, is_done ? PyBool_FromLong(!run.failed) : NULL);
 }
 
-PyDoc_STRVAR(map_rows_doc,
-"map_rows(kind, coefficients, r, table, columns, units, products, out)\n--\n\n"
-"Log-densities (kind 0), posterior probabilities (1) or most probable components (2) of rows;\n"
-"returns how many rows have none: see `mixture.density`.");
-
+/* Log-densities (kind 0), posterior probabilities (1) or most probable components (2) of rows;
+ * returns how many rows have none: see mixture.density. */
 static PyObject *map_rows(PyObject *module, PyObject *args)
 {
     array coefficients, table, columns, units, products, out;

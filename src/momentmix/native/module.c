@@ -335,11 +335,8 @@ static void do_block(task *work, isize block, isize thread)
     code->split(sums, p->n_entries, t->rounders, t->n_digits, t->digits + part * t->n_digits * p->n_entries);
 }
 
-PyDoc_STRVAR(add_blocks_doc,
-"add_blocks(left, right, strips, positions, rows, weights, units, n, rounders, digits, n_threads)\n--\n\n"
-"Add the moments of blocks of n rows each, in digits, to parts (n_parts, n_digits, n_moments): one for\n"
-"each block, or one for each thread. See `summary.kernel`.");
-
+/* Add the moments of blocks of n rows each, in digits, to parts (n_parts, n_digits, n_moments): one
+ * for each block, or one for each thread. See summary.kernel. */
 static PyObject *add_blocks(PyObject *module, PyObject *args)
 {
     block_task t = {.space = NULL};
@@ -390,11 +387,8 @@ static void do_extremes(task *work, isize block, isize thread)
     code->extremes(t->rows + block * t->n * t->d, t->n, t->d, low, low + t->d);
 }
 
-PyDoc_STRVAR(extremes_doc,
-"extremes(rows, n_blocks, n, n_features, out, n_threads)\n--\n\n"
-"Minimum and maximum of each column of each block of n rows, (n_blocks, 2, n_features); some are NaN\n"
-"where a block holds one.");
-
+/* Minimum and maximum of each column of each block of n rows, (n_blocks, 2, n_features); some are
+ * NaN where a block holds one. */
 static PyObject *extremes(PyObject *module, PyObject *args)
 {
     extremes_task t;
@@ -412,11 +406,8 @@ static PyObject *extremes(PyObject *module, PyObject *args)
     return done(&h, Py_NewRef(Py_None));
 }
 
-PyDoc_STRVAR(subtract_multiples_doc,
-"subtract_multiples(digits, n_digits, to, of, factor, shift)\n--\n\n"
-"digits[to] −= factor·2^(32·shift)·digits[of], row by row, with carries; |factor| ≤ 2^31. See\n"
-"`summary.digits`.");
-
+/* digits[to] −= factor·2^(32·shift)·digits[of], row by row, with carries; |factor| ≤ 2^31. See
+ * summary.digits. */
 static PyObject *subtract_multiples(PyObject *module, PyObject *args)
 {
     isize n_digits, factor, shift;
@@ -448,9 +439,7 @@ static PyObject *subtract_multiples(PyObject *module, PyObject *args)
 #include "mixtures.h"
 #include "conditions.h"
 
-PyDoc_STRVAR(use_doc,
-"use(name=None)\n--\n\nTake the code for an instruction set; returns the names of all usable ones.");
-
+/* Take the code for an instruction set; returns the names of all usable ones. */
 static PyObject *use(PyObject *module, PyObject *args)
 {
     const char *name = NULL;
@@ -476,14 +465,14 @@ static PyObject *use(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef METHODS[] = {
-    {"add_blocks", add_blocks, METH_VARARGS, add_blocks_doc},
-    {"extremes", extremes, METH_VARARGS, extremes_doc},
-    {"em_sums", em_sums, METH_VARARGS, em_sums_doc},
-    {"em_steps", em_steps, METH_VARARGS, em_steps_doc},
-    {"map_rows", map_rows, METH_VARARGS, map_rows_doc},
-    {"add_second_moments", add_second_moments, METH_VARARGS, add_second_moments_doc},
-    {"subtract_multiples", subtract_multiples, METH_VARARGS, subtract_multiples_doc},
-    {"use", use, METH_VARARGS, use_doc},
+    {"add_blocks", add_blocks, METH_VARARGS, NULL},
+    {"extremes", extremes, METH_VARARGS, NULL},
+    {"em_sums", em_sums, METH_VARARGS, NULL},
+    {"em_steps", em_steps, METH_VARARGS, NULL},
+    {"map_rows", map_rows, METH_VARARGS, NULL},
+    {"add_second_moments", add_second_moments, METH_VARARGS, NULL},
+    {"subtract_multiples", subtract_multiples, METH_VARARGS, NULL},
+    {"use", use, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 

@@ -221,22 +221,23 @@ def parameter_rows(m: Mixture, intervals: Intervals | None) -> tuple[Rows, str]:
     return rows, note
 
 
-def glance(m: Mixture, record: FitRecord | None) -> Iterator[tuple[str, object]]:
-    """Yield facts of the fit."""
-    yield "Components", m.n_components
-    yield "Features" if m.schema is None else "Columns", m.n_features
+def facts(m: Mixture, record: FitRecord | None) -> Iterator[tuple[str, object]]:
+    """Yield facts of the columns and of the fit."""
     for label, names in [] if m.schema is None else m.schema.by_family():
         yield f"Columns: {label}", ", ".join(names)
     joined = joined_columns(m) if record is None or not record.joined else record.joined
     for columns in joined:
         yield "Joined columns", str(columns)
-    if record is not None:
-        yield "Rows fitted", f"{record.n_rows:,}"
-        yield "Passes over the rows", record.n_passes
-        if record.log_likelihood is not None:
-            yield "Log-likelihood per row", f"{record.log_likelihood:.6g}"
-        for note in record.notes:
-            yield "Note", note
+    if record is None:
+        return
+    yield "Passes over the rows", record.n_passes
+    if record.log_likelihood is not None:
+        yield "Log-likelihood per row", f"{record.log_likelihood:.6g}"
+    yield from (("Note", note) for note in record.notes)
+    if record.command is not None:
+        yield "Fitted by", record.command
+    yield "Seed", "not recorded" if record.seed is None else record.seed
+    yield "Fitted with", ", ".join(f"{x} {number}" for x, number in record.versions.items())
 
 
 def trial_row(t: Trial) -> list[Cell]:

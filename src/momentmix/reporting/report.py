@@ -6,7 +6,7 @@ import base64
 import datetime
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -28,7 +28,7 @@ from momentmix.reporting import page
 from momentmix.reporting.pictures import MOST_POINTS, SETTINGS, draw_columns, draw_pairs
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import open_rows
-from momentmix.tables.opening import Reading
+from momentmix.tables.opening import Reading, path_list
 from momentmix.tables.table_rows import TableRows
 from momentmix.wording import cut, no_group, percent, plural
 
@@ -98,13 +98,16 @@ def report(
     """
     day, (mixture, record) = _day_of(date), _mixture_and_record(model)
     profile = mixture.profile(names) if record is None else record.profile(mixture, names)
-    if data_name is None and isinstance(data, str | os.PathLike):
-        data_name = os.path.basename(without_secrets(os.fspath(data)))
+    if data_name is None:
+        paths = map(without_secrets, path_list(data) if data is not None else [])
+        data_name = ", ".join(os.path.basename(os.path.normpath(path)) for path in paths)
     made_of = {
-        "Model": os.fspath(model) if isinstance(model, str | os.PathLike) else None,
-        "Data": data_name and without_secrets(data_name),
-        "Report by": command and without_secrets(command),
+        "Model": os.fspath(model) if isinstance(model, str | os.PathLike) else "",
+        "Data": without_secrets(data_name),
+        "Report by": without_secrets(command or ""),
+        "Report with": ", ".join(f"{name} {number}" for name, number in versions().items()),
     }
+    made_of = {label: text for label, text in made_of.items() if text}
     mixture_of(mixture)  # raises where it cannot be drawn
     n_rows = None if record is None else record.n_rows
     rows = components = None
@@ -133,11 +136,11 @@ def report(
         "experts": "For experts",
     }
     text = _template().render(
-        title=_title(mixture, n_rows, made_of["Data"]),
+        title=_title(mixture, n_rows, made_of.get("Data", "")),
         style=style,
         policy=policy,
         day=day,
-        model_name=made_of["Model"],
+        model_name=made_of.get("Model"),
         sections=[pair for pair in sections.items() if pair[1]],
         certificate=certificate,
         verdict=certificate and page.verdict(certificate),
@@ -155,9 +158,8 @@ def report(
         n_points=0 if components is None else min(len(components), MOST_POINTS),
         parameters=parameters,
         parameter_notes=parameter_notes,
-        glance=page.glance(mixture, record),
         tried=[page.trial_row(trial) for trial in record.tried] if record else [],
-        made=_made(record, made_of),
+        made=[*page.facts(mixture, record), *made_of.items()],
     )
     if path is None:
         return ReportPage(text)
@@ -165,27 +167,12 @@ def report(
     return None
 
 
-def _title(mixture: Mixture, n_rows: int | None, data_name: str | None) -> str:
+def _title(mixture: Mixture, n_rows: int | None, data_name: str) -> str:
     """The title: ``3 groups in 60,000 rows of customers.csv``."""
     r, d = mixture.n_components, mixture.n_features
     title = f"{r} group{plural(r)} in "
     title += f"{d} column{plural(d)}" if n_rows is None else f"{n_rows:,} rows"
     return f"{title} of {cut(data_name, _LETTERS)}" if data_name else title
-
-
-def _made(record: FitRecord | None, made_of: dict[str, str | None]) -> Iterator[tuple[str, object]]:
-    """Yield versions, commands and the seed."""
-    if record is not None:
-        if record.command is not None:
-            yield "Fitted by", record.command
-        yield "Seed", "not recorded" if record.seed is None else record.seed
-        yield "Fitted with", _written(record.versions)
-    yield from ((label, name) for label, name in made_of.items() if name)
-    yield "Report with", _written(versions())
-
-
-def _written(numbers: dict[str, str]) -> str:
-    return ", ".join(f"{name} {number}" for name, number in numbers.items())
 
 
 # -- the template ------------------------------------------------------------------------------

@@ -249,8 +249,8 @@ def impossible(totals: Totals) -> str | None:
     """Return the reason why no rows have these sums, in a few words; None if rows can."""
     if not totals.shards or not totals.n_rows:
         holds = totals.digits.any() or totals.weight_squares or totals.n_forgotten
-        has_bounds = np.isfinite([totals.minimum, totals.maximum]).any()
-        is_empty = not (totals.shards or totals.n_rows or holds or has_bounds)
+        is_unbounded = (totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()
+        is_empty = is_unbounded and not (totals.shards or totals.n_rows or holds)
         return None if is_empty else "rows without shards, or sums without rows"
     n_ever = totals.n_rows + totals.n_forgotten
     if n_ever != sum(version.n_rows for version in totals.shards.values()):

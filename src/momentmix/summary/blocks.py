@@ -2,22 +2,18 @@
 
 Rows are gathered across calls into blocks of equal size, and the first block sets the frame. A
 block opens a new frame where all its rows lie on one side of the origin, farther than `FAR` units,
-or where one lies beyond `WIDE` units; the following blocks are summed in that frame. So the sums
-are a function of the rows in their order, not of how these were cut into calls, nor of the number
-of threads. Everything after the float64 sum of a block is exact.
+or where one lies beyond `WIDE` units. So the sums are a function of the rows in their order, not of
+how these were cut into calls, nor of the number of threads.
 
 *Units.* The unit of a feature is a power of four, at most the median of the non-zero absolute
-deviations from the median of the first block: outliers do not change it, and a feature that is
-mostly one value has a unit of the size of its other values. It is never finer than 2^−44 of the
-largest value, because float64 rows hold little below. A later frame keeps the unit or has a larger
-one. The origin is near the median, on a coarse grid, so that parts of one table mostly have the
-same frame. A feature that is constant in a block has a unit so fine that any other value opens a
-frame.
+deviations from the median of the first block, and at least 2^−44 of the largest value, since
+float64 rows hold little below. A later frame keeps the unit or has a larger one. The origin is near
+the median, on a coarse grid, so that parts of one table mostly have the same frame. A constant
+feature has a unit so fine that any other value opens a frame.
 
 *Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I| about the
 origin. Where a share p of the rows of a shard lies near it, this is below 2^−53/p of Σ|z_I| about
-the mean. The quantum of 2^−96 units adds nothing visible: of a sixth power of 2^−6 units it is
-2^−60.
+the mean. The quantum of 2^−96 units adds nothing visible.
 """
 
 from __future__ import annotations
@@ -64,7 +60,7 @@ _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interru
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
 _MOST_FRAMES = 4  # whose sums are kept apart for a while
-_MOST_BLOCKS = 1 << 20  # in one call: digits below 2^32 of their place; more need over 53 bits
+_MORE_BITS, _MOST_BLOCKS = 6, 1 << 13  # of the last digit, and in one call: 51 bits with 32
 
 
 # -- frames of rows ----------------------------------------------------------------------------
@@ -167,8 +163,8 @@ def digits_of_sums(layout: Layout, largest: Float, heaviest: float, n_rows: int)
 
 
 def digits_needed(largest: float) -> int:
-    """Digits of numbers that reach `largest` in size."""
-    return (max(frexp(largest)[1], 0) + QUANTUM_BITS) // DIGIT_BITS + 1
+    """Digits of numbers that reach `largest` in size; the last one may have some bits more."""
+    return (max(frexp(largest)[1], 0) + QUANTUM_BITS - _MORE_BITS) // DIGIT_BITS + 1
 
 
 # -- rows → blocks --------------------------------------------------------------------------------
@@ -315,7 +311,7 @@ class OpenShard:
 
     def add(self, digits: Float, squares: Float, ends: Float, n_rows: int) -> None:
         """Add sums of rows of blocks with these bounds, and Σ w² of each, in the current frame."""
-        self.digits = summed([self.digits, *map(from_places, digits)])
+        self.digits = summed([self.digits, from_places(digits)])
         self.weight_squares += sum(int(ldexp(x, QUANTUM_BITS)) for x in squares.tolist())
         self.n_rows += n_rows
         self.minimum = np.minimum(self.minimum, ends[:, 0].min(axis=0))

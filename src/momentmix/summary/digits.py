@@ -5,16 +5,11 @@
 | Σ_k d_k·2^(32k) quanta, −2^31 ≤ d_k < 2^31 | ``digits`` | (K, n_entries) |
 | z_j = y_j·2^(−e_j) − k_j | ``exponents`` (None: the feature is 0), ``origins`` | (d,) |
 
-Digits are unique, so that sums are equal where their digits are. These laws hold exactly:
-
-- adding commutes, associates, and is undone by subtracting;
-- a unit finer by 2^a for feature j multiplies z_j^p·R by 2^(a·p);
-- moving the origin of feature j by an integer δ takes z_j to z_j − δ in all products. It is done
-  by p passes over z_j^p·R ← z_j^p·R − δ·z_j^(p−1)·R, highest degree first.
-
-The *join* of frames has the least exponent and the least origin of each feature: a function of the
-set of frames, and so are the bytes of sums in it, whatever the order of adding. A feature that is 0
-in every row gives way to any frame.
+Digits are unique: sums are equal where their digits are. A unit finer by 2^a for feature j
+multiplies z_j^p·R by 2^(a·p). Moving the origin by an integer δ takes p passes over
+z_j^p·R ← z_j^p·R − δ·z_j^(p−1)·R, highest degree first. The *join* of frames has the least exponent
+and the least origin of each feature: a function of the set of frames, and so are the bytes of sums
+in it, whatever the order of adding.
 
 A *masked* feature u = y·s, of a cell that may be missing (s = 0), moves by u − δ·s: since s² = s
 and u·s = u, all products that arise are in the layout, and s stands in the place of u^0.
@@ -31,7 +26,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code
-from momentmix.summary.layout import Layout, Line, factors_of, places
+from momentmix.summary.layout import Layout, Line, factors_of, passes, places
 
 QUANTUM_BITS = 96  # far below the rounding errors of a block; see ``blocks``
 DIGIT_BITS = 32
@@ -174,11 +169,10 @@ def moved(layout: Layout, digits: Int, deltas: Sequence[int], masks: Masks = ())
         lines, parts = every.lines[j] if delta else [], _digits_of(delta)
         if lines and j in seen_of:
             lines = [_masked_line(layout, j, seen_of[j]), *lines[1:]]
-        for first in range(len(lines)):
-            for line in lines[:first:-1] + lines[first : first + 1]:
-                for k, part in enumerate(parts):
-                    if part:
-                        _subtract_multiples(values, line, part, k)
+        for line in passes(lines):
+            for k, part in enumerate(parts):
+                if part:
+                    _subtract_multiples(values, line, part, k)
     return carried(values.T)
 
 

@@ -7,23 +7,10 @@
 | [y]_B of some rows, B a block of monomials | ``left``, ``right`` | (BLOCK, DEPTH) |
 | Σ y_A·y_B of a slab of rows | a tile of ``out`` | (BLOCK, BLOCK) |
 
-The frame comes from the first block, on the host, as for NumPy rows. Then batches are summed where
-they lie; they start small and grow sixteenfold. Only bounds, one block and the sums of a batch come
-to the host. A batch whose bounds or means do not fit the frame (an outlier, a constant that varies,
-a drift) is halved, and at the size of a block it takes the way of NumPy rows. So do rows on other
-devices, and all rows where the kernel has no code for the layout: orders beyond 6, more than 64
-features, no Triton. Sums of a batch are float64 sums of long slabs of rows, so their last bits
-differ from NumPy's; from there on they are exact sums. A slab of n rows is wrong by about
-2^−53·3^t·sqrt(n) standard errors of its sum at order t: about 1e-10 at the largest batches.
-
-Each program makes two blocks of monomials from the points and multiplies these on the tensor cores
-in float64. It loads the points of the next rows while it multiplies. The high sections have a
-kernel of their own, which reads the points once.
-
-*Staircase.* The smaller half A of every index set goes to the left list, ordered by its largest
-index; the larger half B to the right list, ordered by its smallest, falling. Then the tiles that
-hold a moment lie on one side of a staircase, and few of their entries are wasted. *Triangle.* With
-few monomials of degree ≤ 2, one list on both sides and its lower triangle take fewer tiles.
+The first block, on the host, gives the frame. Batches that fit it are summed where they lie; others
+are halved, and at the size of a block take the way of NumPy rows. So do all rows on other devices,
+of orders beyond 6, of more than 64 features, and without Triton. The float64 sum of a slab of n
+rows is wrong by about 2^−53·3^t·sqrt(n) standard errors at order t: 1e-10 in the largest batches.
 """
 
 from __future__ import annotations
@@ -40,7 +27,6 @@ from momentmix.summary.blocks import BLOCK as BLOCK_ROWS
 from momentmix.summary.blocks import FAR, OpenShard, digits_needed
 from momentmix.summary.kernel import Units, add_digits
 from momentmix.summary.layout import COMPLETE, Layout, factors_of
-from momentmix.tables.validation import LARGEST_VALUE, check_values
 
 try:
     import triton
@@ -89,9 +75,7 @@ def add_device_rows(
         stop = start + n // n_slabs * n_slabs
         part, w = as_float64(rows[start:stop]), _part(weights, start, stop)
         ends = _ends(part)
-        if not (np.abs(ends) <= LARGEST_VALUE).all():
-            row = int(to_numpy(~(part.abs() <= LARGEST_VALUE).all(axis=1)).argmax())
-            check_values(to_numpy(part[row : row + 1]), names, start + row)
+        # NaN and numbers that are too large fit no frame: the host names them.
         if shard.frame.fits(ends).all() and _add_batch(shard, part, w, n_slabs, ends):
             start, length = stop, min(most, length * _GROWTH)
         elif n <= 2 * BLOCK_ROWS:
@@ -127,7 +111,7 @@ def _add_batch(
     sums = to_numpy(values.sum(axis=0))
     digits = np.zeros((digits_needed(float(np.abs(sums).max())), sums.size))
     add_digits(sums, digits)
-    shard.add(digits[None], np.array([squares]), ends[None], len(rows))
+    shard.add(digits, np.array([squares]), ends[None], len(rows))
     return True
 
 
@@ -302,7 +286,8 @@ def _tables(layout: Layout, device: Any) -> _Tables:
     high = _high_places(layout, _powers_block(layout.n_features))
     small = (values.astype(np.int32) for values in (plan.lefts, plan.rights, plan.tiles))
     sent = [torch.from_numpy(np.ascontiguousarray(x)) for x in (*small, plan.positions, high)]
-    return _Tables(*(values.to(device) for values in sent), plan.n_same)
+    lefts, rights, tiles, positions, places = (values.to(device) for values in sent)
+    return _Tables(lefts, rights, tiles, positions, places, plan.n_same)
 
 
 def moment_sums(layout: Layout, rows: Any, weights: Any, units: Units) -> Any:
@@ -458,6 +443,7 @@ def _triangle(factors: Int, d: int) -> TilePlan:
 
 
 def _staircase(factors: Int, d: int) -> TilePlan:
+    """Small halves by their largest index, large ones by their smallest: few entries are wasted."""
     degrees, places = (factors < d).sum(axis=1), np.arange(factors.shape[1])
     smaller = np.where(places < degrees[:, None] // 2, factors, d)[:, : factors.shape[1] // 2]
     larger = np.sort(np.where(places < degrees[:, None] // 2, d, factors), axis=1)

@@ -6,16 +6,13 @@
 | B, the others, at most as many | among ``rights`` | (n_right, w) |
 | Σ w y_A y_B = Σ w y_I | a cell of a strip | (columns, height) |
 
-Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in front. Right monomials
-are ordered by size, repetitions and highest index, left ones by size, repetitions and lowest index.
-So the right monomials whose products with neighboring left ones are moments stand in a few runs. A
-*strip* is the product of at most `height` left monomials, of equal size and repetitions, with such
-a run. Right monomials are closed under divisors: each monomial, a left one too, is the product of
-a right one and a feature.
+Index 0 is the constant 1, feature j has index j + 1; monomials have zeros in front. Both lists are
+ordered so that right monomials whose products with neighboring left ones are moments stand in a few
+runs. A *strip* is the product of at most `height` left monomials, of equal size and repetitions,
+with such a run. Each monomial is the product of a right one and a feature.
 
 NumPy is the specification of the compiled code (``native/sums.h``), and its fall-back, which takes
-five to eight times as long. The order of all additions within a block is fixed, so that its sums do
-not depend on threads; compiled code gives the same bits on every processor.
+five to eight times as long. Compiled sums have the same bits on every processor.
 """
 
 from __future__ import annotations
@@ -53,15 +50,15 @@ def block_digits(
     """Σ w·(all monomials of the layout), z = rows·inverse scale − shift, of blocks of rows.
 
     Rows (n_blocks, n, n_features) and weights (n_blocks, n), or None, are float64. The result are
-    digits at the places of `rounder`, (n_parts, n_digits, n_entries), whose sum over the parts is
-    that of the blocks; with `each` the parts are the blocks.
+    digits of the sum at the places of `rounder`, (n_digits, n_entries); with `each` those of every
+    block, (n_blocks, n_digits, n_entries).
     """
     n_parts = len(rows) if each else min(n_threads, len(rows)) if code is not None else 1
     digits = np.zeros((n_parts, n_digits, layout.n_entries))
     if code is None:
         for number, sums in enumerate(block_sums(layout, rows, weights, units)):
             add_digits(sums, digits[number if each else 0])
-        return digits
+        return digits if each else digits[0]
     _, _, *tables = plan(layout, code.STRIP)
     rows = readable(np.ascontiguousarray(rows))
     weights = None if weights is None else readable(np.ascontiguousarray(weights))
@@ -69,7 +66,7 @@ def block_digits(
     code.add_blocks(
         *tables, rows, weights, np.array(units), rows.shape[1], rounders, digits, n_threads
     )
-    return digits
+    return digits if each else digits.sum(axis=0)  # exact, as all digits are
 
 
 def add_digits(values: Float, digits: Float) -> None:

@@ -8,27 +8,21 @@
 | Σ w y_j³ y_k, k ≠ j | ``("cubed", 1)`` | (d, d−1) |
 | Σ w y_j² y_k² | ``("two squares", 2)`` | (C(d, 2),) |
 
-Index sets are in colex order; in a squared section row j runs over the sets without j, as
-``MomentSummary.squared_moments(j, s)`` does.
-
-The last three kinds are *high* sections. Powers are always kept. The other two, which make all
-moments of degree 4 complete, are kept where order ≥ 4, or with fewer than four features: wide data
-of a low order would pay d² for them.
-
-All sections stand one after the other in a flat vector, high ones last; inside a pass Σ w² is its
-last entry. Any squared order q ≤ m−1 is closed under moving the origin; y_j³ y_k and y_j² y_k² need
-q ≥ 1 for it.
+Index sets are in colex order; in a squared section row j runs over the sets without j. The last
+three kinds are *high* sections. The last two make all moments of degree 4 complete: they are kept
+where order ≥ 4, or with fewer than four features, as wide data of a low order would pay d² for
+them. Any squared order q ≤ m−1 is closed under moving the origin.
 
 Differs from the paper: the paper keeps order m and q = m−2 only.
 
 Every moment has its *factors*, features and degrees (n_entries, w), and the layout is closed under
-divisors: a moment over one of its factors is a moment. `places` ranks factors in colex order, so
-that all maps of sums (a moved origin, other units, fewer features) are written with one table,
+divisors: all maps of sums (a moved origin, other units, fewer features) are written with one table,
 ``lines``, whatever the kinds of sections.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import accumulate
@@ -155,6 +149,13 @@ class Line(NamedTuple):
     below: Int
 
 
+def passes(lines: list[Line]) -> Iterator[Line]:
+    """The lines of a feature, by degree, in the order in which its origin is moved."""
+    for first in range(len(lines)):
+        yield from lines[:first:-1]
+        yield lines[first]
+
+
 class Factors:
     """Factors of the moments of a layout, (n_entries, w); of none the feature d and degree 0."""
 
@@ -244,10 +245,7 @@ def _factors(section: Section, d: int) -> tuple[Int, Int | int]:
     return np.hstack([others, last]), np.array([1] * section.size + [_LEADING[section.kind]])
 
 
+@lru_cache(maxsize=4)
 def factors_of(layout: Layout) -> Factors:
-    """The factors of a layout; of large tables only the last one is kept."""
-    return (_small if layout.n_entries <= _MOST_KEPT else _large)(layout)
-
-
-_MOST_KEPT = 1 << 18  # entries of tables of which several are kept: about 100 bytes each
-_small, _large = lru_cache(maxsize=8)(Factors), lru_cache(maxsize=1)(Factors)
+    """The factors of a layout: about 100 bytes for each moment."""
+    return Factors(layout)

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.summary.digits import Frame, floats, reframed
-from momentmix.summary.layout import Layout, factors_of
+from momentmix.summary.layout import factors_of, passes
 from momentmix.summary.totals import Totals
 from momentmix.wording import short_repr
 
@@ -175,7 +175,8 @@ def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float
     weight, weight_bits = np.frexp(totals.sum_weights)
     values = floats(digits, bits - int(weight_bits)) / weight
     with np.errstate(over="ignore"):
-        values *= _scales(layout, 1.0 / parts)
+        table, every = np.append(1.0 / parts, 1.0), factors_of(layout)
+        values *= (table[every.features] ** every.degrees).prod(axis=1)
     columns = zip(shift.tolist(), exponents, origins, scale.tolist(), strict=True)
     rests = [(Fraction(s) - k * Fraction(2) ** e) / Fraction(size) for s, e, k, size in columns]
     return values, [float(rest) for rest in rests]
@@ -188,9 +189,8 @@ def _about(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
         values = np.column_stack([values for values, _ in pairs])
         rests = np.array([rests for _, rests in pairs]).T
         for rest, lines in zip(rests, factors_of(parts[0].layout).lines, strict=True):
-            for first in range(len(lines) if np.any(rest) else 0):
-                for moments, below in lines[:first:-1] + lines[first : first + 1]:
-                    values[moments] -= rest * values[below]
+            for moments, below in passes(lines) if np.any(rest) else ():
+                values[moments] -= rest * values[below]
     return values
 
 
@@ -209,12 +209,6 @@ def readings_of_many(parts: Sequence[Totals], shift: Float, scale: Float) -> Flo
     values = _about(parts, shift, scale)
     values[:, ~np.isfinite(values).all(axis=0)] = nan
     return values.T
-
-
-def _scales(layout: Layout, factors: Float) -> Float:
-    """By what each moment changes where features are multiplied by factors."""
-    every, table = factors_of(layout), np.append(factors, 1.0)
-    return np.asarray((table[every.features] ** every.degrees).prod(axis=1))
 
 
 def require_rows(totals: Totals) -> Totals:

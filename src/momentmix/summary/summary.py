@@ -35,6 +35,7 @@ from momentmix.arrays import is_tensor, namespace, on_device_of, physical_memory
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, ShardError, check_count
 from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.parallel import usable_cores
 from momentmix.summary import adding, readings
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
@@ -50,7 +51,8 @@ from momentmix.tables.schema import Schema
 from momentmix.tables.validation import as_weights, check_values, ordered_weights
 from momentmix.wording import NO_MAR, plural, size_text
 
-_BYTES = 400  # of memory for each moment while rows are added: digits, a lane, copies
+# Of memory for each moment while rows are added: tables and copies, and digits of each thread.
+_BYTES, _BYTES_OF_THREAD = 320, 40
 _AT_ONCE = 500  # summaries whose sums are unpacked at the same time
 
 
@@ -215,13 +217,13 @@ class MomentSummary:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = known(Layout(n_features, order, squared_order))
-        _check_memory(layout, memory_budget)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         schema = None if schema is None or schema.is_plain else schema
         if schema is not None:
             _check_schema(schema, n_features, names)
             names = schema.column_names
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
+        _check_memory(layout, memory_budget, n_threads or usable_cores())
         next_id = None if shard_id is None else shard_digest(shard_id)
         self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
 
@@ -557,21 +559,22 @@ class MomentSummary:
         return f"MomentSummary({', '.join(parts)})"
 
 
-def _check_memory(layout: Layout, memory_budget: int | None) -> None:
+def _check_memory(layout: Layout, memory_budget: int | None, n_threads: int) -> None:
     """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
     budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
-    if layout.n_entries * _BYTES <= budget:
+    each = _BYTES + n_threads * _BYTES_OF_THREAD
+    if layout.n_entries * each <= budget:
         return
     cures = ["memory_budget=… in bytes, if that much memory is there"]
     for order in range(layout.order - 1, 0, -1):
         squared_order = min(layout.squared_order, order - 1)
-        needed = Layout(layout.n_features, order, squared_order).n_entries * _BYTES
+        needed = Layout(layout.n_features, order, squared_order).n_entries * each
         if needed <= budget:
             cures.insert(0, f"order={order} ({size_text(needed)})")
             break
     raise InputError(
         f"a summary of order {layout.order} with {layout.n_features} features has "
-        f"{layout.n_entries:,} moments and takes {size_text(layout.n_entries * _BYTES)} of memory; "
+        f"{layout.n_entries:,} moments and takes {size_text(layout.n_entries * each)} of memory; "
         f"the budget is {size_text(budget)}. Use {', or '.join(cures)}, or fewer features."
     )
 

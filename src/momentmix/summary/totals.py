@@ -1,18 +1,11 @@
 """The exact sums of a set of shards, as a value: its schema, its readings, fewer of its moments.
 
-| symbol | name here | shape |
-|---|---|---|
-| Σ w z_I, Σ w z_j² z_I, … in quanta | ``digits``, see `digits` | (K, n_entries) |
-| Σ w² in quanta | ``weight_squares`` | |
-
 The frame of a sum is the join of the frames of its shards, and no step rounds: the bytes depend on
-the set of shards alone.
-
-So it is with schemas. A column whose cells are all observed is one with a feature that is 1 in
-every row. A number y that may be missing is the masked feature y·s, and the center c of (y − c)·s,
-which rows are encoded with and moments are read with, is the origin of a frame. The *center to read
-with* is a short number near the mean of the observed cells: a function of the sums. Bounds of such
-a number are kept about 0.
+the set of shards alone. So it is with schemas. A column whose cells are all observed is one with a
+feature that is 1 in every row. A number y that may be missing is the masked feature y·s, and the
+center c of (y − c)·s, which rows are encoded with and moments are read with, is the origin of a
+frame. The *center to read with* is a short number near the mean of the observed cells: a function
+of the sums. Bounds of such a number are kept about 0.
 """
 
 from __future__ import annotations

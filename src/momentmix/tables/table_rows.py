@@ -241,12 +241,7 @@ class TableRows(Rows):
         n_columns, schema = len(self.kinds), self.learned
         for first, batch in self.batches(table, None, others, unseen is not None):
             for start in range(0, len(batch[0]), self.block_rows):
-                stop = start + self.block_rows
-                part: Any  # columns: rows of an array, or a list
-                if isinstance(batch, np.ndarray):
-                    part = batch[:, start:stop]
-                else:
-                    part = [x[start:stop] for x in batch]
+                part = _rows_of(batch, slice(start, start + self.block_rows))
                 block = self._block(table, schema, first + start, part[:n_columns], unseen)
                 yield block._replace(others=part[n_columns:])
 
@@ -316,3 +311,8 @@ class TableRows(Rows):
             f"TableRows({len(self.sources)} table(s), n_features={self.n_features}, {rows} rows, "
             f"missing={self.missing!r})"
         )
+
+
+def _rows_of(batch: Any, rows: slice) -> Any:
+    """Return some rows of all columns, a list of them or an array (n_columns, n)."""
+    return batch[:, rows] if isinstance(batch, np.ndarray) else [cells[rows] for cells in batch]

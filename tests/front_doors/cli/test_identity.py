@@ -66,24 +66,6 @@ def test_rows_of_one_table_count_once(routes, tmp_path):
     assert (frames[0] + other).n_rows == 600
 
 
-def test_parts_by_position_are_other_rows():
-    rows = np.eye(3)
-    parts = [mm.MomentSummary(3, 2).update(rows) for _ in range(2)]
-    assert (parts[0] + parts[1]).n_rows == 6
-    assert mm.summarize(iter([rows, rows]), 2).n_rows == 6
-    keys = pd.DataFrame({"key": [*"abc"] * 2, "x": [1.0] * 6, "y": [2.0, 3.0, 4.0] * 2})
-    assert mm.summarize_by(keys, "key").total().n_rows == 6
-
-
-def test_groups_of_one_cube_are_different_rows(routes):
-    cube = mm.summarize_by(routes / "a.csv", "g,h", columns=["x", "y"])
-    assert sum(cube.values()).n_rows == cube.rollup("h").total().n_rows == 300
-    rest = cube.total() - cube.rollup("g")["p"]
-    assert rest == cube.rollup("g")["q"]
-    with pytest.raises(mm.errors.ShardError, match="would count twice"):
-        cube[("p", "s")] + cube.total()
-
-
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -69,15 +69,6 @@ def test_types_stay_in_parquet(frame, momentmix, truth):
     np.testing.assert_array_equal(table["label"], truth.predict(frame[NAMES]))
 
 
-def test_nulls_are_empty_fields_and_nulls_again(frame, momentmix):
-    frame = frame.assign(id=frame["id"].where(frame["n"] % 3 > 0))[:9]
-    frame.to_parquet("holes.parquet")
-    done = momentmix("predict", "model.json", "holes.parquet", "--keep", "id")
-    assert [row[0] for row in lines(done.out)[1:]] == frame["id"].fillna("").tolist()
-    momentmix("predict", "model.json", "holes.parquet", "--keep", "id", "-o", "out.parquet")
-    assert pyarrow.parquet.read_table("out.parquet")["id"].null_count == 3
-
-
 def test_several_files_of_other_formats_and_orders_of_columns(frame, momentmix):
     frame[frame.columns[::-1]][:50].to_parquet("second.parquet")
     files = ("rows.csv", "second.parquet")
@@ -94,21 +85,6 @@ def test_columns_without_names_by_number(frame, momentmix):
     found = lines(momentmix("predict", "model.json", "rows.npy", "--keep", "2").out)
     assert found[0] == ["column_2", "label"]
     assert [float(row[0]) for row in found[1:]] == frame["c"].tolist()
-
-
-def test_missing_cells_are_left_out_of_the_density_where_that_is_asked(frame, momentmix, truth):
-    frame.loc[[0, 5], "b"] = np.nan
-    frame[:8].to_csv("holes.csv", index=False)
-    rows = frame[NAMES][:8]
-    part = truth.select(["a", "c"])
-    done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "-p")
-    found = np.array(lines(done.out)[1:], dtype=float)[:, 1:]
-    expected = part.predict_proba(rows[["a", "c"]])
-    np.testing.assert_allclose(found[[0, 5]], expected[[0, 5]], rtol=1e-12)
-    np.testing.assert_allclose(found[1:5], truth.predict_proba(rows)[1:5], rtol=1e-12)
-    done = momentmix("predict", "model.json", "holes.csv", "--missing", "model", "--density")
-    found = np.array(lines(done.out)[1:], dtype=float)[:, 1]
-    np.testing.assert_allclose(found[[0, 5]], part.log_prob(rows[["a", "c"]])[[0, 5]], rtol=1e-12)
 
 
 @pytest.mark.parametrize("ending", ["csv", "parquet"])

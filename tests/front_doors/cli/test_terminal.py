@@ -92,15 +92,6 @@ def test_a_command_prints_no_control_characters(folder, momentmix, arguments):
     assert_harmless(done.out)
 
 
-def test_names_are_printed_with_escapes_and_ordinary_letters(folder, momentmix):
-    done = momentmix("fit", HOSTILE + ".mms", "-r", "1", "-v", "-o", ORDINARY + ".json")
-    assert "ah\\x1b[31m\\x07\\x9b2J" in done.out
-    assert ORDINARY in done.out
-    assert f"Model written to {ORDINARY}.json" in done.out
-    done = momentmix("summarize", HOSTILE + "large.parquet", "-o", "out.mms")
-    assert f"Warning: {shown(HOSTILE)}large.parquet, column" in done.err
-
-
 def test_a_terminal_of_few_letters_gets_escapes(folder, momentmix, monkeypatch):
     stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     monkeypatch.setattr(sys, "stdout", stream)

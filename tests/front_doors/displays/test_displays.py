@@ -102,16 +102,6 @@ def test_texts_have_the_colors_of_the_style(model, rows):
         assert mpl.colors.to_hex(line.get_color()) == "#ffffff"
 
 
-def test_pairs_of_many_choose_the_features_that_tell_components_apart():
-    mixture = drawn(20, 15)
-    means = mixture.means.copy()
-    means[:, 7] = 0.0
-    mixture = mm.Mixture.diagonal(mixture.weights, means, mixture.variances)
-    display = displays.PairsDisplay.from_estimator(mixture)
-    assert len(display.names) == 4
-    assert "feature 7" not in display.names
-
-
 def test_pairs_of_named_features_and_of_one(model):
     mixture = drawn(3, 4, ("height", "b", "c", "$weight$"))
     display = displays.PairsDisplay.from_estimator(mixture, features=["$weight$", 0])

@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -106,15 +105,6 @@ def test_fit_summary_and_going_on_from_it(rows, tmp_path):
         fitted.fit_summary(rows)
 
 
-def test_other_weights_go_into_moments_and_passes(rows):
-    weights = np.random.default_rng(0).uniform(0.5, 1.5, len(rows))
-    fitted = MomentGaussianMixture(2, random_state=0).fit(rows, sample_weight=weights)
-    assert_same_fit(fitted, mm.fit(rows, 2, random_state=0, sample_weight=weights))
-    logs = fitted.score_samples(rows)
-    assert fitted.lower_bound_ == pytest.approx(np.average(logs, weights=weights), rel=1e-4)
-    assert fitted.summary_.sum_weights == pytest.approx(weights.sum())
-
-
 def test_pipeline_grid_search_clone_and_params(rows):
     search = GridSearchCV(
         make_pipeline(StandardScaler(), MomentGaussianMixture(random_state=0)),
@@ -187,13 +177,6 @@ def test_partial_fit_refuses_other_columns_and_stays_as_it_was(rows):
     assert fitted.summary_.n_rows == 100
 
 
-def test_predict_before_fit(rows):
-    with pytest.raises(NotFittedError):
-        MomentGaussianMixture().predict(rows)
-    with pytest.raises(AttributeError, match="no attribute 'weights_'"):
-        MomentGaussianMixture().weights_  # noqa: B018
-
-
 # -- the same as fit --------------------------------------------------------------------------
 
 
@@ -225,20 +208,6 @@ def test_the_same_bits_as_fit(truth, n_rows, change):
     rows = change(truth.sample(n_rows, random_state=n_rows)[0])
     fitted = MomentGaussianMixture(2, random_state=4).fit(rows)
     assert_same_fit(fitted, mm.fit(rows, 2, random_state=4))
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"n_components": 1},
-        {"n_components": "auto", "max_components": 4},
-        {"n_components": "bic"},
-    ],
-)
-def test_the_same_bits_as_fit_with_options(rows, options):
-    part = rows[:1500] + 20.0
-    fitted = MomentGaussianMixture(**options, random_state=1).fit(part)
-    assert_same_fit(fitted, mm.fit(part, **options, random_state=1, blocks="diag"))
 
 
 @pytest.mark.parametrize("kind", [MomentGaussianMixture, mm.MomentMixture])

@@ -6,7 +6,6 @@ import pytest
 from sklearn.base import clone
 
 import momentmix as mm
-from momentmix.errors import FitWarning
 from momentmix.mixture.matching import clustering_accuracy
 
 FAMILIES = {"visits": "poisson", "member": "bernoulli", "plan": "categorical"}
@@ -92,27 +91,6 @@ def test_a_cell_that_is_missing_for_the_first_time_is_left_out():
     model.set_params(missing="error")
     with pytest.raises(mm.InputError, match="row 0, column 1, is missing"):
         model.predict(gaps)
-
-
-def test_a_frame_as_it_is():
-    import pandas as pd
-    from campaigns.made_tables import COUNTS, TABLES
-
-    frame, _, _ = TABLES["customers"](3000, seed=4)
-    model = mm.MomentMixture(3, families=COUNTS["customers"], missing="model", random_state=0).fit(
-        frame
-    )
-    assert model.n_features_in_ == frame.shape[1]
-    found = model.predict(frame[frame.columns[::-1]])
-    assert (found == model.predict(frame)).all()
-    assert (found == model.mixture_.predict(frame)).all()
-    new = pd.DataFrame(frame).assign(country="FR")
-    with pytest.raises(mm.InputError, match="must hold its levels, 'AT', 'CH', 'DE'"):
-        model.predict(new)
-    lenient = model.set_params(unseen="missing")
-    expected = model.mixture_.predict(frame.assign(country=None))
-    with pytest.warns(FitWarning, match="none of the 3000 cells"):
-        assert (lenient.predict(new) == expected).all()
 
 
 def test_the_first_part_says_what_columns_are():

@@ -63,20 +63,6 @@ def test_components_come_in_the_order_of_the_means(rows, model):
         np.testing.assert_array_less(np.abs(parts.means_ - model.means_[order]), 12 * error)
 
 
-@pytest.mark.filterwarnings("ignore::momentmix.FitWarning")
-@pytest.mark.parametrize("kind", ["diag", "full"])
-def test_a_start_at_the_answer_stays_there(rows, kind):
-    options = {"covariance_type": kind, "random_state": 0}
-    first, order = MomentGaussianMixture(3, **options).fit(rows), [1, 2, 0]
-    start = mm.Mixture(
-        first.weights_[order], first.means_[order], first.mixture_.covariances[order]
-    )
-    again = MomentGaussianMixture(3, start=start, **options).fit(rows)
-    assert again.n_iter_ <= 3
-    np.testing.assert_allclose(again.means_, first.means_[order], atol=1e-2)
-    assert again.lower_bounds_[0] == pytest.approx(first.lower_bound_, abs=1e-5)
-
-
 @BOTH
 def test_warm_start_goes_on_from_the_last_fit(kind, rows):
     warm = kind(3, warm_start=True, random_state=0).fit(rows[:1500])

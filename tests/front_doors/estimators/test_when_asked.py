@@ -8,10 +8,8 @@ import weakref
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 import momentmix as mm
@@ -86,31 +84,6 @@ def test_cross_validation_computes_no_certificates(kind, strict, capsys):
     for _ in range(2):
         assert best.certificate_.verdict
     assert capsys.readouterr().out.splitlines().count(f"{kind.__name__}: certificate") == 1
-
-
-def test_passes_that_run_out_warn_at_the_fit(rows):
-    with pytest.warns(ConvergenceWarning, match="after 1 passes"):
-        mm.MomentGaussianMixture(3, max_passes=1, random_state=0).fit(rows)
-
-
-def test_there_is_one_warning_of_one_sentence(rows):
-    frame = pd.DataFrame(rows, columns=["St. A", "St. B", "St. C", "St. D"]).assign(same=1.0)
-    frame.loc[5, "St. B"] = 1e5
-    model = mm.MomentGaussianMixture(1, random_state=0).fit(frame)
-    with pytest.warns(mm.FitWarning) as seen:
-        reasons = model.certificate_.reasons
-    (said,) = [str(w.message) for w in seen]
-    assert len(reasons) > 1
-    first, _, rest = said.removeprefix("the certificate did not pass: ").rpartition(" (")
-    assert reasons[0] == first + "."
-    assert " 'St. " in first
-    assert rest.startswith(f"{len(reasons) - 1} more: print certificate_, see docs/")
-    rng = np.random.default_rng(0)
-    good = pd.DataFrame(rng.normal(size=(500, 3)), columns=list("abc")).assign(same=1.0, too=2.0)
-    model = mm.MomentGaussianMixture(1, random_state=0).fit(good)
-    with pytest.warns(mm.errors.FitWarning, match="columns 'same', 'too' hold") as seen:
-        assert model.certificate_.passed
-    assert len(seen) == 1
 
 
 # -- copies and memory ------------------------------------------------------------------------

@@ -16,7 +16,6 @@ from momentmix import displays
 from momentmix.errors import InputError
 from momentmix.fitting.inference.certificate import Support
 from momentmix.fitting.inference.description import Description
-from momentmix.fitting.inference.over_identification import ConditionGroup
 from momentmix.fitting.outcome import Trial
 from momentmix.reporting.page import verdict
 
@@ -167,17 +166,6 @@ def test_the_verdict_in_a_sentence(results):
     assert "not everything could be tested" in verdict(results["untested"].certificate)
 
 
-def test_the_page_lists_groups_that_are_rejected(results, tmp_path):
-    groups = (ConditionGroup("pairs", 3.0, 5, 0.7), ConditionGroup("<b>shape", 99.0, 2, 1e-20))
-    c = results["not passed"].certificate
-    result = changed(results["not passed"], test=replace(c.test, groups=groups))
-    mm.report(result, tmp_path / "r.html")
-    text = (tmp_path / "r.html").read_text()
-    line = "&lt;b&gt;shape: 99.0 on 2 d.o.f., corrected p-value below 1e-16"
-    assert f"<li>over-identification: {line.partition(',')[0]}</li>" in text
-    assert "pairs: 3.0" not in text
-
-
 def test_the_page_has_a_table_of_what_was_tried(results, tmp_path):
     tried = (*TRIED[:1], replace(TRIED[1], reproducibility=(0.9, 0.8)), TRIED[2])
     changed(results["passed"], tried=tried).save(tmp_path / "m.json")
@@ -211,16 +199,6 @@ def test_picture_of_what_was_tried(results):
             displays.TrialsDisplay.from_estimator(nothing)
 
 
-def test_numbers_too_large_for_a_picture_are_left_out_of_it():
-    tried = [Trial(2**62, 1.0, odd, odd, True) for odd in (1e308, -1e308, float("inf"))]
-    tried.append(Trial(3, 5e-324, 0.0, 7.0, False))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        display = displays.TrialsDisplay(tried).plot()
-        display.figure_.canvas.draw()
-    assert np.isnan(display.ax_.lines[-1].get_ydata()[:3]).all()
-
-
 # -- the estimator ----------------------------------------------------------------------------
 
 
@@ -237,12 +215,3 @@ def test_the_estimator_warns_once_at_the_callers_line_where_the_certificate_does
         warnings.simplefilter("error")
         assert model.result_.certificate is model.certificate_
         assert model.standard_errors_.means.shape == (1, 4)
-
-
-def test_a_warning_that_is_an_error_comes_once():
-    model = mm.MomentGaussianMixture(1).fit(clusters(2, 4))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        with pytest.raises(mm.FitWarning):
-            model.certificate_  # noqa: B018
-        assert not model.certificate_.passed

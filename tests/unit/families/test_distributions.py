@@ -262,21 +262,6 @@ def test_samples_have_the_means_and_variances(name: str) -> None:
     np.testing.assert_allclose(rows.var(axis=0), variances[1], rtol=0.1)
 
 
-@pytest.mark.parametrize("name", NAMES)
-def test_products_that_are_not_new_are_combinations_of_lower_ones(name: str) -> None:
-    law, means, variances = standard(name)
-    rng = np.random.default_rng(5)
-    rows = np.vstack([law.sample(m, v, 300, rng) for m, v in zip(means, variances, strict=True)])
-    k = means.shape[1]
-    exponents = np.array(np.meshgrid(*[range(4)] * k)).reshape(k, -1).T
-    exponents = exponents[exponents.sum(axis=1) <= 3]
-    exponents = exponents[np.argsort(exponents.sum(axis=1), kind="stable")]
-    table = (rows[:, None, :] ** exponents).prod(axis=2)
-    new = law.is_new(exponents)
-    rank = np.linalg.matrix_rank(table, tol=1e-6)
-    assert rank == np.linalg.matrix_rank(table[:, new], tol=1e-6) == new.sum()
-
-
 def test_without_a_constant_feature() -> None:
     yes, categories = RAW["yes/no, missing"], RAW["category"]
     assert yes.without(1) == RAW["yes/no"]
@@ -318,33 +303,3 @@ def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
     turn = law.turns(means[0], variances[0], last)[0]
     assert turn.any()
     assert turn[means.shape[1] - 1] == pytest.approx(0.0, abs=1e-6)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_stacked_distributions_are_those_one_by_one(name: str) -> None:
-    law, means, variances = standard(name)
-    other = law.rescaled(np.full(means.shape[1], 0.1), np.full(means.shape[1], 1.2))
-    both = Distribution.stacked([law, other])
-    pair = [law.completed(means, variances), other.completed((means - 0.1) / 1.2, variances)]
-    means, spread = (np.stack(parts, axis=-2) for parts in zip(*pair, strict=True))  # (r, 2, k)
-    rng = np.random.default_rng(6)
-    laws = (law, other)
-    rows = [x.sample(m[0], v[0], 60, rng) for x, (m, v) in zip(laws, pair, strict=True)]
-    sums, squares = (np.array([(r**e).sum(axis=0) for r in rows])[None] for e in (1, 2))
-    cells = np.array([x.statistics(r.T).sum(axis=1) for x, r in zip(laws, rows, strict=True)])
-    got = both.m_step(np.full((1, 1, 1), 60.0), sums, squares, cells[None], PRIOR)
-    for place, (single, own) in enumerate(zip(laws, pair, strict=True)):
-        expected = single.coefficients(*own)
-        np.testing.assert_allclose(
-            both.coefficients(means, spread)[:, place], expected, rtol=1e-12, atol=1e-13
-        )
-        np.testing.assert_allclose(
-            both.log_prior(means, spread, PRIOR)[:, place], single.log_prior(*own, PRIOR)
-        )
-        for whole, part in zip(both.completed(means, spread), single.completed(*own), strict=True):
-            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)
-        alone = single.m_step(
-            np.full((1, 1), 60.0), sums[:, place], squares[:, place], cells[None, place], PRIOR
-        )
-        for whole, part in zip(got, alone, strict=True):
-            np.testing.assert_allclose(whole[:, place], part, rtol=1e-12, atol=1e-13)

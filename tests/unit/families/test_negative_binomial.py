@@ -8,8 +8,6 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.families.dispersed_counts import NegativeBinomial
-from momentmix.mixture import density
-from momentmix.mixture.gaussian import features_of
 
 WEIGHTS = np.array([0.4, 0.6])
 RATES = np.array([[1.0, 3.0, 0.5, 8.0], [6.0, 1.0, 2.0, 3.0]])
@@ -90,27 +88,6 @@ def test_few_statistics_have_the_density_of_all_counts(top):
     assert family.n_statistics < 65
 
 
-def test_a_summary_is_enough(fitted):
-    table, result = fitted
-    moment = mm.fit(mm.summarize(table), 2, families=FAMILIES)
-    found = result.mixture.align(moment.mixture)
-    np.testing.assert_allclose(found.means, result.mixture.means, rtol=0.25)
-    np.testing.assert_allclose(found.variances, result.mixture.variances, rtol=0.5)
-    assert moment.certificate.passed, moment.certificate
-
-
-def test_gaps_by_component():
-    table, labels = drawn(4_000, 2)
-    gaps = np.random.default_rng(3).random(4_000) < np.where(labels == 0, 0.1, 0.4)
-    table["d"] = np.where(gaps, np.nan, table["d"])
-    result = mm.fit(table, 2, families=FAMILIES, missing="model", random_state=0)
-    assert result.certificate.passed, result.certificate
-    order = np.argsort(result.mixture.means[:, 0])
-    block = result.mixture.blocks[3]
-    np.testing.assert_allclose(block.seen[order], [0.9, 0.6], atol=0.04)
-    np.testing.assert_allclose(block.sizes[order], SIZES[:, 3], rtol=0.35)
-
-
 def test_poisson_counts_are_at_the_bound():
     rng = np.random.default_rng(4)
     labels = rng.choice(2, size=3_000, p=WEIGHTS)
@@ -126,35 +103,6 @@ def test_poisson_counts_are_at_the_bound():
     texts = [f.text for f in narrow.certificate.findings if f.kind == "dispersion"]
     assert any("times that of a negative binomial count" in text for text in texts)
     assert narrow.certificate.verdict == "not passed"
-
-
-def test_compiled_sums_are_those_of_numpy(fitted, monkeypatch):
-    if density.code is None:
-        pytest.skip("the compiled code is not built")
-    table, result = fitted
-    rows = density.Density.of_mixture(result.mixture.parameters)
-    values = np.stack(list(table.values()), axis=1)
-    features = features_of(values, rows.blocks, rows.shift, rows.inverse)
-    compiled = density.statistics_of(rows.coefficients, features, rows.blocks)
-    monkeypatch.setattr(density, "code", None)
-    plain = density.statistics_of(rows.coefficients, features, rows.blocks)
-    for one, other in zip(compiled, plain, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-7)
-
-
-def test_blocks_by_hand():
-    block = mm.NegativeBinomialBlock([1.5, 4.0], [0.5, np.inf], names="visits")
-    np.testing.assert_allclose(block.covariances.ravel(), [6.0, 4.0], rtol=1e-3)
-    with pytest.raises(mm.InputError, match=r"sizes must be 2 numbers of at least 0.001"):
-        mm.NegativeBinomialBlock([1.0, 2.0], [1.0, 0.0])
-    seen = mm.NegativeBinomialBlock([1.0, np.nan], [2.0, np.nan], seen=[0.5, 0.0])
-    np.testing.assert_allclose(seen.value[1].ravel(), [1.5, 1.5])
-    mixture = mm.Mixture.from_blocks([0.5, 0.5], [block])
-    rows, labels = mixture.sample(20_000, random_state=0)
-    for i, variance in enumerate([6.0, 4.0]):
-        own = rows["visits"][labels == i]
-        assert abs(own.mean() - block.means[i, 0]) < 4.5 * np.sqrt(variance / len(own))
-        np.testing.assert_allclose(own.var(), variance, rtol=0.15)
 
 
 def test_a_component_without_counts_has_finite_intervals():

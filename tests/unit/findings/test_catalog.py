@@ -78,28 +78,6 @@ def test_every_kind_that_is_found_is_in_the_catalog():
     assert kinds <= CATALOG.keys()
 
 
-def test_a_kind_without_sentences_is_refused():
-    with pytest.raises(KeyError, match="no-such-kind"):
-        found(WARNING, "no-such-kind")
-
-
-@pytest.mark.parametrize("folder", ["findings", "reporting"])
-def test_no_regular_expression_reads_a_sentence(folder):
-    reading = [
-        path.name
-        for path in SOURCE.joinpath(folder).glob("*.py")
-        if "import re\n" in path.read_text(encoding="utf-8")
-    ]
-    assert reading == ["pictures.py"] * (folder == "reporting")  # which shortens SVG
-
-
-def test_numbers_choose_words():
-    one = found(WARNING, "constant-column", [3]).text
-    assert one.startswith("column 3 holds one value only; it takes no part")
-    many = found(WARNING, "constant-column", list("abcdefghij")).text
-    assert "'h' and 2 more hold one value only; they take" in many
-
-
 def test_warnings_point_to_sections_that_exist():
     page = SOURCE.parents[1] / "docs" / "troubleshooting.md"
     titles = [line[3:] for line in page.read_text().splitlines() if line.startswith("## ")]

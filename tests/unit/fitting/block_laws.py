@@ -4,7 +4,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from momentmix.fitting.moments.monomials import Monomials
+from momentmix.fitting.moments.monomials import BlockMonomials
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.mixture.blocks import Blocks, spread_of
@@ -48,8 +48,8 @@ def standardized(p):
 
 
 def monomials_of(exponents, blocks):
-    """Monomials of exponents (n, d)."""
-    return Monomials(np.asarray(exponents), blocks)
+    """BlockMonomials of exponents (n, d)."""
+    return BlockMonomials(np.asarray(exponents), blocks)
 
 
 def exact_block_moments(p, order=4, n_rows=10**12):
@@ -63,7 +63,7 @@ def exact_block_moments(p, order=4, n_rows=10**12):
             return np.ones(len(features))
         table = np.zeros((len(features), d), dtype=np.int64)
         np.put_along_axis(table, features, np.broadcast_to(exponents, features.shape), axis=1)
-        return Monomials(table, z.blocks).model(z)
+        return BlockMonomials(table, z.blocks).model(z)
 
     orders = [means_of(index_sets(d, s), 1) for s in range(order + 1)]
     squared = []

@@ -30,13 +30,6 @@ TIMES = [f"2026-01-0{1 + i % 5} 08:{i:02}:00" for i in range(40)]
 DAYS = [time[:10] for time in TIMES]
 
 
-@pytest.mark.parametrize("kind", ["parquet", "frame"])
-def test_times_of_the_day_are_no_keys(tmp_path, kind):
-    rows = written(table(pd.to_datetime(TIMES)), kind, tmp_path)
-    with pytest.raises(InputError, match=r"'ts': a key must hold .* timestamp.*: take day"):
-        mm.summarize_by(rows, by="ts")
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet", "frame"])
 @pytest.mark.parametrize("types", ["text", "times"])
 def test_days_of_texts_and_times(tmp_path, kind, types):
@@ -86,13 +79,6 @@ def test_a_time_beyond_the_calendar_is_named(tmp_path, unit, type_, number):
             mm.summarize_by(source, by=f"{unit}(ts)", columns=["x"])
 
 
-def test_the_first_and_the_last_day_are_days():
-    rows = table(["0001-01-01T00:00", "9999-12-31T23:59:59"])
-    for unit in ("year", "week", "hour"):
-        cube = mm.summarize_by(rows, by=f"{unit}(ts)")
-        assert [start.year for (start,) in cube] == [1, 9999]
-
-
 def test_times_of_any_unit_have_the_same_periods(tmp_path):
     instants = np.array(
         ["1583-01-03T05:00", "1969-12-31T23:59", "2026-01-05T08:30", "NaT"], "M8[s]"
@@ -109,14 +95,3 @@ def test_times_of_any_unit_have_the_same_periods(tmp_path):
     assert found["s"] == found["ms"] == found["us"]
     assert found["us"] == [dt.date(1583, 1, 3), dt.date(1969, 12, 29), dt.date(2026, 1, 5), None]
     assert found["ns"] == found["us"][1:]
-
-
-def test_cubes_with_dates_and_with_texts_do_not_mix():
-    texts, days = (mm.summarize_by(table(DAYS), by=by) for by in ("ts", "day(ts)"))
-    days = mm.SummaryCube(["ts"], dict(days))
-    for one, other in ((texts, days), (days, texts)):
-        with pytest.raises(InputError, match=r"key 'ts': a key must hold .* it holds date and str"):
-            _ = one + other
-    numbers = mm.summarize_by(table(DAYS).assign(ts=3), by="ts")
-    with pytest.raises(InputError, match="it holds int and str"):
-        _ = texts + numbers

@@ -50,22 +50,6 @@ def test_rows_with_missing_cells_can_be_dropped(frame):
         mm.summarize_by(table, by="region")
 
 
-def test_small_groups_can_be_left_out(frame):
-    cube = mm.summarize_by(frame, by="day(ts)", columns=["a"]).at_least(50)
-    counts = frame.groupby(frame["ts"].dt.date).size()
-    assert {key[0]: n for key, n in cube.group_rows.items()} == counts[counts >= 50].to_dict()
-
-
-def test_the_index_that_pandas_writes_is_no_feature(frame, tmp_path):
-    path = tmp_path / "x.parquet"
-    frame[["a", "b", "c", "region"]][frame["a"] > 0].to_parquet(path)  # the index has gaps
-    with pytest.warns(UserWarning, match="the index of a pandas frame"):
-        cube = mm.summarize_by(path, by="region")
-    assert cube.total().feature_names == ("a", "b", "c")
-    asked = mm.summarize_by(path, by="region", columns=["a", "__index_level_0__"])
-    assert asked.total().feature_names == ("a", "__index_level_0__")
-
-
 def test_columns_without_names_go_by_number(tmp_path):
     rows = np.array([[0.5, 3], [1.5, 4], [2.5, 3]])
     np.save(tmp_path / "x.npy", rows)
@@ -92,13 +76,6 @@ def test_rows_that_are_open_keep_their_columns_and_policy(frame):
         mm.summarize_by(mm.open_rows(table, columns=["store"]), by="store")
     with pytest.raises(InputError, match=r"na_values= \(.*\) is for files"):
         mm.summarize_by(table, by="store", na_values=["-"])
-
-
-def test_categories_that_are_numbers():
-    table = pd.DataFrame({"x": [1.0, 2.0, 4.0], "k": pd.Categorical([7, 3, 7])})
-    assert mm.summarize_by(table, by="k").group_rows == {(3,): 1, (7,): 2}
-    with pytest.raises(InputError, match="must hold text, whole numbers"):
-        mm.summarize_by(table.assign(k=pd.Categorical([1.5, 2, 1.5])), by="k")
 
 
 def test_days_of_any_library_are_keys():

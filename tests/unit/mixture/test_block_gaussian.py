@@ -5,18 +5,16 @@ import pytest
 from scipy.optimize import minimize
 from tests.unit.mixture.test_blocks import BLOCKS, parameters
 
-from momentmix.fitting.em.em import log_likelihood, run_batch
+from momentmix.fitting.em.em import log_likelihood
 from momentmix.fitting.em.scores import add_prior, information_matrix, mean_score, scoring_step
-from momentmix.mixture import density, gaussian
+from momentmix.mixture import gaussian
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import Density, statistics_of
+from momentmix.mixture.density import statistics_of
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
 from momentmix.mixture.parameters import (
     Parameters,
     moved_spread,
     parameters_from,
-    relative_changes,
-    spread_changes,
 )
 from momentmix.mixture.prior import Structure, VariancePrior
 
@@ -30,21 +28,6 @@ def case():
     z, _ = gaussian.sample(p, N, rng)
     structure = Structure.of_total(1e-6, BLOCKS, np.cov(z.T))
     return p, z, features_of(z, BLOCKS), VariancePrior.of_rows(N, 3, structure)
-
-
-def test_compiled_sums_are_those_of_numpy(case, monkeypatch):
-    p, z, features, _ = case
-    table = coefficients(p)
-    statistics, mean = statistics_of(table, features, BLOCKS)
-    with monkeypatch.context() as patch:
-        patch.setattr(density, "code", None)
-        expected, expected_mean = statistics_of(table, features, BLOCKS)
-    np.testing.assert_allclose(statistics, expected, rtol=1e-10, atol=1e-9 * N)
-    assert mean == pytest.approx(expected_mean, rel=1e-12)
-    of_rows, total, n = Density(table, np.zeros(6), np.ones(6), np.arange(6), BLOCKS).em_sums(z)
-    np.testing.assert_allclose(of_rows, expected, rtol=1e-10, atol=1e-9 * N)
-    assert n == N
-    assert total / N == pytest.approx(expected_mean, rel=1e-12)
 
 
 def test_the_m_step_is_the_maximum(case):
@@ -63,17 +46,6 @@ def test_the_m_step_is_the_maximum(case):
     best = minimize(loss, np.full(6, 0.1), method="BFGS", options={"gtol": 1e-6})
     assert best.fun == pytest.approx(start, abs=1e-6)
     np.testing.assert_allclose(best.x, 0.0, atol=1e-3)
-
-
-def test_blocks_of_one_are_the_diagonal_model(case):
-    _, z, _, _ = case
-    z = z[:, :4]
-    prior = VariancePrior.of_rows(N, 2, np.full(4, 1e-6))
-    start = m_step(np.random.default_rng(0).uniform(size=(2, N)) @ features_of(z).T, prior)
-    one = run_batch(features_of(z), start[None], prior, 5)[0][0]
-    structure = Structure(np.full(4, 1e-6), Blocks(4))
-    two = run_batch(features_of(z), start[None], VariancePrior.of_rows(N, 2, structure), 5)[0][0]
-    np.testing.assert_allclose(one.variances, two.variances, rtol=1e-12)
 
 
 def test_scores_are_derivatives(case):
@@ -98,18 +70,6 @@ def test_scores_are_derivatives(case):
     gain = log_likelihood(features, moved) - log_likelihood(features, p)
     gain += float(prior.log_density(moved) - prior.log_density(p)) / N
     assert gain == pytest.approx(predicted, rel=0.3)
-
-
-def test_relative_changes_are_changes_of_covariances(case):
-    p = case[0]
-    rng = np.random.default_rng(0)
-    relative = 1e-6 * rng.normal(size=p.spread.shape)
-    change = moved_spread(p, relative).spread - p.spread
-    np.testing.assert_allclose(relative_changes(p, change), relative, atol=1e-10)
-    for places, slopes in spread_changes(p):
-        upper = places[np.triu_indices(len(places))]
-        expected = (slopes @ relative[:, upper, None])[..., 0]
-        np.testing.assert_allclose(change[:, upper], expected, atol=1e-10)
 
 
 def test_floors_are_least_eigenvalues(case):

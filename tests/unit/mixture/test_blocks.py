@@ -30,19 +30,6 @@ def test_a_partition_has_all_features_in_order():
     assert Blocks(3).is_diagonal
 
 
-def test_blocks_of_some_features_and_back():
-    kept = np.array([1, 2, 3, 5])
-    assert BLOCKS.restricted(kept).joined == ((0, 3),)
-    part = Parameters(np.ones(1), np.zeros((1, 4)), np.ones((1, 4)), None, Blocks.of(4, [[0, 3]]))
-    assert part.embedded(kept, 6, 1.0).blocks.joined == ((1, 5),)
-
-
-def test_pairs_join_blocks():
-    assert BLOCKS.joined_by([(2, 3)]).joined == ((0, 2, 3), (1, 4, 5))
-    assert BLOCKS.joined_by([(0, 1)]).joined == ((0, 1, 3, 4, 5),)
-    assert BLOCKS.joined_by([]) == BLOCKS
-
-
 def test_users_give_names_or_numbers():
     names = ["length", "width", "weight"]
     assert blocks_from([["weight", 0]], 3, names).joined == ((0, 2),)

@@ -16,7 +16,7 @@ from momentmix.families.levels import Bernoulli, Categorical
 from momentmix.fitting.em import em
 from momentmix.mixture import density
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import coefficients, features_of, sample
+from momentmix.mixture.gaussian import features_of, sample
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.native import code
@@ -132,16 +132,6 @@ def test_few_rows_and_an_empty_component(name, monkeypatch):
     np.testing.assert_allclose(found.values, expected.values, rtol=1e-10)
 
 
-@pytest.mark.parametrize("name", LAWS)
-def test_densities_without_the_squares_that_have_no_part(name):
-    """Log-densities alone leave them out; those with statistics do not: the same to rounding."""
-    features, start, _ = case_of(name, 900)
-    table = coefficients(start)
-    alone = density.mean_log_densities(table, features, start.blocks)
-    _, with_statistics = density.statistics_of(table, features, start.blocks)
-    np.testing.assert_allclose(alone, with_statistics, rtol=1e-14)
-
-
 @pytest.mark.parametrize(("name", "n"), [("(3, 2, 1)", 700), ("(2, 2)", 30_000), ("all", 9000)])
 def test_neither_threads_nor_other_mixtures_change_the_bits(name, n):
     features, start, structure = case_of(name, n, k=5)
@@ -157,30 +147,6 @@ def test_neither_threads_nor_other_mixtures_change_the_bits(name, n):
             np.testing.assert_array_equal(found, expected)
     alone = em.run_batch(features, start[2:3], prior, 3).batch
     np.testing.assert_array_equal(one.batch.spread[2], alone.spread[0])
-
-
-def test_an_empty_component_has_no_covariances():
-    features, start, structure = case_of("(2, 2)", 500, k=1)
-    start.means[0, 1] = 1e3
-    found = em.run_batch(features, start, VariancePrior.of_rows(500, 3, structure), 2).batch
-    assert found.weights[0, 1] < 1e-80
-    np.testing.assert_array_equal(found.variances[0, 1], 1.0)
-    np.testing.assert_array_equal(found.covariances[0, 1], 0.0)
-
-
-def test_rows_that_agree_reach_the_floor():
-    features, start, structure = case_of("(2, 2)", 9, k=2)
-    features[:, 5:] = features[:, [4]]
-    bare = VariancePrior(np.full(4, 1e-3), structure=structure)
-    floored = em.run_batch(features, start, bare, 4).batch
-    assert structure.eigenvalues(floored).min() == pytest.approx(1e-6, rel=1e-3)
-
-
-def test_a_covariance_without_a_root_is_an_error():
-    features, start, structure = case_of("(2, 2)", 100, k=1)
-    start.covariances[0, 0] = 2.0 * start.variances[0, 0].max()
-    with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
-        em.run_batch(features, start, VariancePrior.of_rows(100, 3, structure), 2)
 
 
 def test_a_law_without_compiled_maps_has_no_layout():

@@ -50,24 +50,16 @@ def block(**changes):
 
 BAD = [
     ("", "does not start with {"),
-    ("{", "not a momentmix model"),
     ("[" * 100_000, "not a momentmix model"),
-    (b"\xff\xfe", "not a momentmix model"),
     (b"\x80\x04\x95", "does not start with {"),
-    (b"PK\x03\x04", "does not start with {"),
-    ("[1]", "does not start with {"),
     (changed(format="other"), 'no "format"'),
     (changed(version=3), "has version 3; this momentmix reads version 4"),
     (changed().replace('"version": 4', '"version": 4, "version": 4'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
-    (changed(weights=[True]), "weights must be"),
-    (changed(version=True), "has version True"),
     (block(means=[[10**400]]), "means must be numbers or null"),
     (changed(sha256="0" * 64), "checksum does not match.*remove the line"),
     (block(means=[[0.0], [1.0]]), "must have shape"),
-    (block(means=[[1e999]]), "Infinity is not a number"),
     (changed().replace("0.0", "1e999"), "1e999 is beyond the range of numbers"),
-    (changed(weights=[1e308, 1e308]), "components"),
     (json.dumps({k: v for k, v in GOOD.items() if k != "blocks"}), "lacks blocks"),
     (changed(colour=1), "holds unknown keys: 'colour'"),
     (changed(fit=[]), "fit, the record of the fit, must be an object"),
@@ -95,42 +87,3 @@ def test_places_that_are_no_model(tmp_path, mixture):
     mixture.save(tmp_path / "x.json")
     with pytest.raises(SummaryFileError, match="perhaps a model"):
         MomentSummary.load(tmp_path / "x.json")
-
-
-# -- joined columns -----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def joined():
-    rng = np.random.default_rng(1)
-    covariances = np.zeros((3, 5, 5))
-    covariances[:, range(5), range(5)] = rng.random((3, 5)) * 1e-200
-    for group in ([0, 3], [1, 2, 4]):
-        factor = rng.standard_normal((3, len(group), 9))
-        covariances[np.ix_(range(3), group, group)] = factor @ factor.swapaxes(1, 2)
-    covariances = 0.5 * (covariances + covariances.swapaxes(1, 2))
-    weights = rng.dirichlet(np.ones(3))
-    return Mixture(weights, rng.standard_normal((3, 5)), covariances, list("abcdé"))
-
-
-def test_joined_columns_come_back_bit_by_bit(joined, tmp_path):
-    path = tmp_path / "model.json"
-    joined.save(path)
-    again = Mixture.load(path)
-    for name in ("weights", "means", "variances", "covariances"):
-        assert getattr(again, name).tobytes() == getattr(joined, name).tobytes()
-    assert again.feature_names == joined.feature_names
-    assert [block.columns for block in again.blocks] == [(0, 3), (1, 2, 4)]
-    again.save(tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == path.read_bytes()
-    document = json.loads(path.read_text())
-    assert (document["version"], document["blocks"][0]["family"]) == (4, "gaussian")
-
-
-def test_mixtures_without_joined_columns_are_diagonal(tmp_path):
-    path = tmp_path / "model.json"
-    mixture = Mixture([1.0], [[0.0, 1.0]], [[[1.0, 0.0], [0.0, 2.0]]])
-    mixture.save(path)
-    diagonal = Mixture.diagonal(mixture.weights, mixture.means, mixture.variances)
-    diagonal.save(tmp_path / "diagonal.json")
-    assert (tmp_path / "diagonal.json").read_bytes() == path.read_bytes()

@@ -5,7 +5,6 @@ import pytest
 from unit.mixture.table_truths import PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import InputError
 
 COLUMNS = [
     "component", "column", "parameter", "level", "estimate", "standard_error", "low", "high",
@@ -33,19 +32,6 @@ def test_levels_have_their_probabilities_by_name():
     assert list(members) == [False, True]
     np.testing.assert_array_equal(members[True], mixture.means[:, 7])
     np.testing.assert_allclose(sum(members.values()), 1, rtol=1e-15)
-
-
-def test_columns_without_levels():
-    mixture = all_families()
-    with pytest.raises(InputError, match=r"\('visits'\) is poisson and has no levels"):
-        mixture.level_probabilities("visits")
-    with pytest.raises(InputError, match=r"\('x'\) is gaussian and has no levels"):
-        mixture.level_probabilities("x")
-    with pytest.raises(InputError, match="no feature named 'plane'"):
-        mixture.level_probabilities("plane")
-    plain = mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]])
-    with pytest.raises(InputError, match="column 0 is gaussian and has no levels"):
-        plain.level_probabilities(0)
 
 
 # -- frames -------------------------------------------------------------------------------------
@@ -78,18 +64,6 @@ def test_every_parameter_is_in_the_frame():
     np.testing.assert_array_equal(found, mixture.blocks[4].covariances[:, 0, 1])
     # 3 Gaussian columns, 2 yes/no, 3 levels, 2 rates, 4 seen, a covariance and the weight.
     assert len(frame) == 3 * (6 + 2 + 3 + 2 + 4 + 1 + 1)
-
-
-def test_columns_without_names_have_numbers():
-    covariance = [[1.5, 0.0, 0.5], [0.0, 1.0, 0.0], [0.5, 0.0, 1.5]]
-    mixture = mm.Mixture([0.5, 0.5], np.zeros((2, 3)), [covariance] * 2)
-    frame = mixture.to_frame()
-    assert read(frame, 2, "variance").tolist() == [1.5, 1.5]
-    assert read(frame, "0, 2", "covariance").tolist() == [0.5, 0.5]
-    assert len(frame) == 2 * (1 + 6 + 1)
-    level = mm.CategoricalBlock([[0.2, 0.8], [0.5, 0.5]], (3, 4))
-    frame = mm.Mixture.from_blocks([0.5, 0.5], [level]).to_frame()
-    assert read(frame, 0, "probability", 4).tolist() == [0.8, 0.5]
 
 
 def test_joined_columns_of_which_some_have_missing_cells():

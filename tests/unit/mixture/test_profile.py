@@ -40,19 +40,12 @@ def test_a_mean_between_the_others_is_medium():
     assert str(mixture.profile()[1]) == "33 % of rows; a medium (5, others 0 to 10)"
 
 
-def test_small_differences_are_no_traits():
-    mixture = mm.Mixture.diagonal([0.5, 0.5], [[0.0], [0.2]], [[1.0], [1.0]], ["a"])
-    assert [p.traits for p in mixture.profile()] == [(), ()]
-    assert mixture.profile().names == ["typical", "typical (2)"]
-    assert str(mixture.profile()[0]) == "50 % of rows"
-
-
 def test_spread_is_told_where_means_are_equal():
     mixture = mm.Mixture.diagonal([0.5, 0.5], [[0.0], [0.0]], [[1.0], [9.0]], ["a"])
     first, second = (p.traits[0] for p in mixture.profile())
     # Densities are equal at ±1.57, the root of 9 ln(9) / 8.
-    assert first.text == "a close to 0 (between -1.5 and 1.5: 86 % of its rows)"
-    assert (second.what, second.short) == ("spread", "a far from 0")
+    assert first.text == "a between -1.5 and 1.5 (86 % of its rows)"
+    assert (second.what, second.short) == ("spread", "a outside -1.5 to 1.5")
     end = np.sqrt(9 * np.log(9) / 8)
     best = norm.cdf(end) - norm.cdf(end / 3) + 0.5
     assert [first.sorted_rightly, second.sorted_rightly] == pytest.approx([best] * 2, abs=0.005)
@@ -81,24 +74,6 @@ def table():
             mm.PoissonBlock([1.0, 9.0], names="visits"),
         ],
     )
-
-
-def test_levels_counts_and_missing_cells():
-    first, second = table().profile()
-    texts = {trait.text for trait in first.traits}
-    assert texts == {
-        "age low (30 against 50)",
-        "age rarely missing (10 % against 60 %)",
-        "plan mostly “a” (70 % against 10 %)",
-        "member mostly yes (80 % against 10 %)",
-        "visits low (1 against 9)",
-    }
-    by_column = {(t.column, t.what): t for t in second.traits}
-    assert by_column["plan", "level"].sorted_rightly == pytest.approx((0.7 + 0.9) / 2)
-    assert by_column["plan", "level"].sentence == "plan is c"
-    assert by_column["plan", "level"].level == "c"
-    assert by_column["member", "level"].short == "not member"
-    assert by_column["age", "missing"].text == "age often missing (60 % against 10 %)"
 
 
 def is_true(sentence, values):
@@ -163,51 +138,6 @@ def test_the_best_trait_is_the_one_that_sorts_most_rows():
     first, second = mm.Mixture.from_blocks([0.7, 0.3], table[:2]).profile()
     assert (first.name, second.name) == ("class: 1st", "class: 3rd")
     assert [t.column for t in second.traits] == ["class", "age"]
-    # A name is true of most of its rows: 32 % second class is none.
-    classes = [[0.68, 0.32, 0.0], [0.5, 0.15, 0.35]]
-    rare = mm.CategoricalBlock(classes, ("1st", "2nd", "3rd"), names="class")
-    sick = mm.BernoulliBlock([0.7, 0.3], (0, 1), names="sick")
-    profile = mm.Mixture.from_blocks([0.7, 0.3], [rare, sick]).profile()
-    assert profile.names == ["sick, class: not 3rd", "not sick"]
-    # Probabilities of 0 and 1 are the strongest of all.
-    exact = mm.Mixture.from_blocks([0.7, 0.3], table).profile()
-    assert exact.names == ["not sick", "sick"]
-    assert [p.traits[0].sorted_rightly for p in exact] == [1.0, 1.0]
-    assert exact[1].traits[0].text == "sick mostly yes (100 % against 0 %)"
-
-
-def test_a_mean_that_the_sentence_contradicts_is_not_named():
-    """Others have a mean of 12.5, but most of them lie below."""
-    means, variances = [[5.0], [0.0], [200.0]], [[1.0], [1.0], [1e4]]
-    group = mm.Mixture.diagonal([0.2, 0.75, 0.05], means, variances, ["a"]).profile()[0]
-    assert group.name == "a above 2.5"
-    assert group.traits[0].text == "a above 2.5 (99 % against 6.7 %)"
-
-
-def test_names_of_twenty_components_differ_without_numbers():
-    rng = np.random.default_rng(0)
-    means, variances = 3 * rng.normal(size=(20, 6)), rng.uniform(0.5, 2, (20, 6))
-    mixture = mm.Mixture.diagonal(rng.dirichlet(np.ones(20)), means, variances, list("abcdef"))
-    names = mixture.profile().names
-    assert len(set(names)) == 20
-    assert not any("(" in name or name.count(",") > 2 for name in names)
-
-
-def test_counts_weigh_what_is_seen():
-    """Of age, components 0 and 1 have shares 0.9 and 0.4 of the cells that are seen."""
-    mixture = mm.Mixture.from_blocks(
-        [0.4, 0.3, 0.3],
-        [mm.GaussianBlock([10.0, 30.0, 60.0], [1.0, 1.0, 1.0], "age", seen=[1.0, 0.5, 1.0])],
-    )
-    trait = next(t for t in mixture.profile()[2].traits if t.what == "high")
-    assert trait.others == pytest.approx((0.4 * 10 + 0.15 * 30) / 0.55)
-
-
-def test_columns_with_a_logarithm_are_told_in_units_of_the_data():
-    block = mm.GaussianBlock([np.log(20.0), np.log(90.0)], [0.1, 0.1], "spend", transforms="log")
-    assert mm.Mixture.from_blocks([0.5, 0.5], [block]).profile()[0].traits[0].text == (
-        "spend low (20 against 90)"
-    )
 
 
 def test_a_component_that_never_sees_a_column_says_so():
@@ -284,27 +214,3 @@ def test_a_profile_is_a_sequence_a_table_and_html():
     html = hostile.profile()._repr_html_()
     assert "<script>" not in html
     assert "\x1b" not in html + str(hostile.profile())
-
-
-def test_the_repr_is_short_whatever_the_size():
-    rng = np.random.default_rng(0)
-    names = [f"{'long ' * 9}{j}" for j in range(50)]
-    mixture = mm.Mixture.diagonal(
-        np.full(25, 1 / 25), rng.normal(size=(25, 50)), np.ones((25, 50)), names
-    )
-    profile = mixture.profile()
-    assert len(str(profile)) > 4000
-    assert len(repr(profile)) <= 2000
-    assert all(len(p.traits) <= 20 for p in profile)
-
-
-@pytest.mark.parametrize("scale", [1e-200, 1.0, 1e200])
-def test_any_scale(scale):
-    mixture = mm.Mixture.diagonal([0.5, 0.5], [[scale], [2 * scale]], [[0.0], [0.0]], ["a"])
-    assert [p.name for p in mixture.profile()] == ["low a", "high a"]
-
-
-def test_one_component_is_all_rows():
-    assert (
-        str(mm.Mixture.diagonal([1.0], [[0.0]], [[1.0]]).profile()) == "0  all rows: 100 % of rows"
-    )

@@ -6,7 +6,7 @@ from tests.unit.mixture.test_blocks import parameters
 
 import momentmix as mm
 from momentmix.mixture.parameters import Parameters
-from momentmix.mixture.separation import separation_of, separation_words
+from momentmix.mixture.separation import separation_of
 
 UNKNOWN = mm.CategoricalBlock([[0.5, 0.5]] * 2, ("no", "yes"), names="coin")
 
@@ -75,14 +75,6 @@ def test_along_the_ridgeline_of_joined_columns():
     assert expected < straight - 0.1
 
 
-def test_a_component_between_two_others_fills_their_valley():
-    ends, all_three = [0, 6], [0, 6, 3]
-    alone = separation_of(on_a_line([0.5, 0.5], ends, [1, 1]))[0, 1]
-    bridged = separation_of(on_a_line([0.25, 0.25, 0.5], all_three, [1, 1, 1.5]))[0, 1]
-    assert alone > 0.9
-    assert bridged < 0.1
-
-
 def test_equal_means_have_no_valley():
     rng = np.random.default_rng(0)
     p = parameters(rng)
@@ -147,56 +139,12 @@ def test_neither_units_nor_order_matter(law):
     np.testing.assert_allclose(separation_of(p[order]), found[np.ix_(order, order)], atol=2e-3)
 
 
-def test_one_component_has_no_pair():
-    assert np.isnan(separation_of(on_a_line([1.0], [0], [1]))).tolist() == [[True]]
-
-
-@pytest.mark.parametrize(
-    ("distance", "words"),
-    [
-        (1, "no gap: a cut through a continuum"),
-        (2, "no gap: a cut through a continuum"),
-        (3, "overlap"),
-        (4, "clearly apart"),
-        (6, "clearly apart"),
-    ],
-)
-def test_words_of_two_gaussians(distance, words):
-    value = separation_of(on_a_line([0.5, 0.5], [0, distance], [1, 1]))[0, 1]
-    assert separation_words(value) == words
-
-
-def test_an_unknown_valley_has_no_words_of_a_known_one():
-    assert separation_words(np.nan) == "unknown"
-
-
 # -- results ------------------------------------------------------------------------------------
 
 
 MEANS = np.outer([0.0, 3.4, 0.0], np.full(10, 0.1**0.5))
 MEANS[2, ::2] = 4.0
 TRUTH = mm.Mixture.diagonal([0.5, 0.3, 0.2], MEANS, np.ones((3, 10)))  # the order of results
-
-
-@pytest.mark.parametrize("source", ["rows", "summary"])
-def test_fits_have_it_in_the_order_of_their_components(source):
-    rows = TRUTH.sample(20_000, random_state=0)[0]
-    data = mm.summarize(rows) if source == "summary" else rows
-    result = mm.fit(data, 3, random_state=0)
-    own = separation_of(result.mixture.parameters)
-    np.testing.assert_allclose(result.separation, own, atol=2e-3)
-    expected = separation_of(TRUTH.parameters)  # by weight
-    np.testing.assert_allclose(result.separation, expected, atol=0.06)
-    assert separation_words(expected[0, 1]) == "overlap"
-    assert separation_words(expected[0, 2]) == "clearly apart"
-
-
-def test_fits_of_classes_have_it():
-    truth = mm.Mixture.from_blocks([0.6, 0.4], yes_no(0.85, 0.2, 8))
-    result = mm.fit(truth.sample(4_000, random_state=0)[0], 2, random_state=0)
-    expected = separation_of(truth.parameters)
-    np.testing.assert_allclose(result.separation, expected, atol=0.1)
-    assert 0.5 < expected[0, 1] < 0.95
 
 
 def test_joined_columns_with_gaps_show_less():

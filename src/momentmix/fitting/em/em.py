@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.arrays import to_numpy
-from momentmix.fitting.em.patterns import Pattern, complete_sums, correct_joint, patterns
+from momentmix.fitting.em.patterns import complete_sums
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import (
@@ -34,6 +34,7 @@ from momentmix.mixture.gaussian import (
     m_step,
     values_of,
 )
+from momentmix.mixture.missing import Pattern, correct_joint, patterns
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.native import code
@@ -110,10 +111,8 @@ def _sums(
 
 def standardized_density(moments: StandardMoments, parameters: Parameters) -> Density:
     """Densities of rows in standardized features, those that vary."""
-    return Density(
-        coefficients(parameters), moments.shift, 1.0 / moments.scale, moments.columns,
-        parameters.blocks,
-    )  # fmt: skip
+    table, inverse = coefficients(parameters), 1.0 / moments.scale
+    return Density(table, parameters, moments.shift, inverse, moments.columns)
 
 
 class Run(NamedTuple):

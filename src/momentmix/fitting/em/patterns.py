@@ -1,117 +1,29 @@
-"""Joined columns with missing cells: densities and sums by which cells are observed.
+"""Joined columns with missing cells: sums of an EM step by which cells are observed.
 
 | symbol | name here | shape |
 |---|---|---|
-| K, U: features of a block that are observed, and missing, in a row | ``observed``, ``missing`` | |
-| E_i[z_U given z_K] = a_i + B_i z_K, Cov_i[z_U given z_K] = C_i | `conditional` | |
 | Σ_z γ_i(z) E_i[T(z) given what is observed] | `complete_sums` | (…, r, n_statistics) |
 
-The density of a row is that of what is observed: Σ_KK alone. Densities and sums of all rows are
-those of rows without missing cells; the rows of each pattern within a block are corrected. The
-expected statistics of a pattern follow from its sums of (z_K, z_K z_Kᵀ, 1), so that a pass costs
-two products a pattern.
+Sums of all rows are those of rows without missing cells; the rows of each pattern within a block
+are corrected (`momentmix.mixture.missing`). The expected statistics of a pattern follow from its
+sums of (z_K, z_K z_Kᵀ, 1), so that a pass costs two products a pattern.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.families.distribution import Distribution, Value
+from momentmix.families.distribution import Value
 from momentmix.families.family import LEAST_PROBABILITY
-from momentmix.families.gaussian import rows_by_pattern
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
+from momentmix.mixture.missing import Pattern, conditional, patterns
 from momentmix.mixture.parameters import Parameters
 
 MOST_PATTERNS = 64  # of a block that the fit chooses: each takes two products in every pass
-
-
-class Pattern(NamedTuple):
-    """Rows (m,) in which the same features of one block are observed."""
-
-    rows: Int
-    observed: Int
-    missing: Int
-    block: Int  # all features of the block, ascending
-    features: Float  # T of these in the rows, (n_T, m)
-    places: Int  # of T of the block in T(z), (n_T,)
-    is_kept: NDArray[np.bool_]  # which of these are T of observed features
-    tables: tuple[Int, Int]  # where matrices of the observed and of all features are in a spread
-
-    @property
-    def order(self) -> Int:
-        """Observed features, then missing ones."""
-        return np.concatenate([self.observed, self.missing])
-
-
-def is_observed(
-    features: Float,
-    values: Iterable[Sequence[Any]],
-    laws: Iterable[Distribution],
-    columns: Int,
-) -> NDArray[np.bool_]:
-    """Which of some columns are observed in T(z) of rows, (k, n).
-
-    `values` are features and those that say where they are observed, which have `laws`.
-    """
-    observed = np.ones((columns.size, features.shape[1]), dtype=bool)
-    middles = {law.features[-1]: law.observed_middle for law in laws}
-    for value, seen, *_ in values:
-        observed[columns == value] = features[seen] > middles[seen]
-    return observed
-
-
-def patterns(features: Float, blocks: Blocks) -> list[Pattern]:
-    """The patterns of rows in which some cells of a block are missing."""
-    found, values, d = [], [value for value, *_ in blocks.missing], blocks.n_features
-    for block, table in blocks.places:
-        if not np.isin(block, values).any():
-            continue
-        left_out = np.asarray(~is_observed(features, blocks.missing, blocks.laws, block).T)
-        j, k = np.triu_indices(block.size, 1)
-        products, last = d + table[j, k], [blocks.n_statistics - 1]
-        places = np.concatenate([block, d + block, products, last]).astype(np.int64)
-        incomplete = np.flatnonzero(left_out.any(axis=1))
-        for missing, members in rows_by_pattern(left_out[incomplete]):
-            rows, seen = incomplete[members], np.asarray(~missing)
-            is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
-            order = np.concatenate([np.flatnonzero(seen), np.flatnonzero(missing)])
-            tables = table[np.ix_(order, order)], table
-            own = features[np.ix_(places, rows)]
-            parts = block[seen], block[missing], block, own
-            found.append(Pattern(rows, *parts, places, is_kept, tables))
-    return found
-
-
-def _density(p: Parameters, features: Int, table: Int) -> Float:
-    """Log-densities of some features of one block as linear functions of their T, (…, r, n_T)."""
-    means, inverses = p.means[..., features], np.linalg.inv(p.spread[..., table])
-    linear, (j, k) = (inverses @ means[..., None])[..., 0], np.triu_indices(features.size, 1)
-    squares = -0.5 * np.diagonal(inverses, axis1=-2, axis2=-1)
-    volume = np.linalg.slogdet(inverses)[1] - features.size * np.log(2 * np.pi)
-    constants = 0.5 * (volume - (linear * means).sum(axis=-1))
-    return np.concatenate([linear, squares, -inverses[..., j, k], constants[..., None]], axis=-1)
-
-
-def correct_joint(joint: Float, p: Parameters, found: list[Pattern]) -> None:
-    """Correct log-densities (…, r, n) of rows as if all cells were observed; in place.
-
-    Those of columns with missing cells are in the units of the data, as where they are not joined.
-    """
-    units = {value: float(np.log(unit)) for value, _, unit in p.blocks.missing}
-    joint -= sum(units.values())
-    for pattern in found:
-        change = -_density(p, pattern.block, pattern.tables[1])
-        k = pattern.observed.size
-        own = pattern.tables[0][:k, :k]
-        change[..., pattern.is_kept] += _density(p, pattern.observed, own)
-        change[..., -1] += sum(units[j] for j in pattern.missing.tolist())
-        joint[..., pattern.rows] += change @ pattern.features
 
 
 def complete_sums(statistics: Float, p: Parameters, shares: Float, found: list[Pattern]) -> None:
@@ -140,16 +52,6 @@ def _expected(p: Parameters, pattern: Pattern, own: Float) -> tuple[Float, Float
     outer = outer + cross @ b.swapaxes(-1, -2)
     table = np.block([[second, cross.swapaxes(-1, -2)], [cross, outer]])
     return np.concatenate([first, filled], axis=-1), table
-
-
-def conditional(p: Parameters, pattern: Pattern) -> tuple[Float, Float, Float]:
-    """Missing values given those observed: a (…, r, u), B (…, r, u, k), C (…, r, u, u)."""
-    observed, missing, k = pattern.observed, pattern.missing, pattern.observed.size
-    roots = np.linalg.cholesky(p.spread[..., pattern.tables[0]])
-    slopes = np.asarray(roots[..., k:, :k] @ np.linalg.inv(roots[..., :k, :k]), dtype=np.float64)
-    constants = p.means[..., missing] - (slopes @ p.means[..., observed, None])[..., 0]
-    half = roots[..., k:, k:]
-    return constants, slopes, half @ half.swapaxes(-1, -2)
 
 
 def completed(
@@ -221,5 +123,8 @@ def observed_covariances(features: Float, moments: StandardMoments, shares: Floa
 
 def observed_values(features: Float, moments: StandardMoments, columns: Int) -> Float:
     """1 where a number or count is observed in rows, and 0 elsewhere, (k, n)."""
-    laws = [law for law in moments.laws if law.value_feature is not None]
-    return is_observed(features, [law.features for law in laws], laws, columns).astype(np.float64)
+    observed = np.ones((moments.n_features, features.shape[1]))
+    for law in moments.laws:
+        if law.value_feature is not None:
+            observed[law.value_feature] = features[law.features[-1]] > law.observed_middle
+    return observed[columns]

@@ -31,10 +31,11 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution
 from momentmix.fitting.em.em import joint_of
-from momentmix.fitting.em.patterns import completed, patterns
+from momentmix.fitting.em.patterns import completed
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
 from momentmix.mixture.gaussian import coefficients, features_of, values_of
+from momentmix.mixture.missing import patterns
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,

@@ -123,7 +123,8 @@ class _Directions:
         blocks, self._n = parameters.blocks, conditions.size
         self.pairs = index_sets(conditions.n_features, 2)
         monomials = conditions.by_block(blocks)
-        moments, slopes = monomials.moments_and_slopes(parameters), monomials.mean_slopes
+        moments, slopes = monomials.moments_and_slopes(parameters), monomials.slopes
+        slopes = slopes.kept(slopes.columns < conditions.n_features)  # by means
         values = moments[slopes.monomials] * slopes.factors[:, None]
         values *= np.sqrt(parameters.variances).T[slopes.columns]
         order = np.argsort(slopes.rows, kind="stable")

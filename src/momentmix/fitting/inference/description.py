@@ -24,7 +24,7 @@ from typing import Literal
 
 import numpy as np
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.em.patterns import draw_missing
 from momentmix.fitting.inference.over_identification import OverIdentification
@@ -95,16 +95,21 @@ def describe(
     of all rows; None where nothing could be tested.
     """
     size, rng = _ROWS // len(unseen), np.random.default_rng(0)  # the same for every seed
-    used = _compared(moments)
+    # Of columns with gaps at random the values.
+    left_out = [law.features[-1] for law in moments.laws if law.at_random]
+    used = np.delete(np.arange(moments.n_features), left_out)
     if not used.size:
         return Description()
-    seen = [_filled(p, _some(values_of(features, p.blocks), size), rng) for p, features in unseen]
-    drawn = [_filled(p, _draw(p, size, moments, rng), rng) for p, _ in unseen]
-    seen, drawn = ([values[used] for values in tables] for tables in (seen, drawn))
+    seen = list[Float]()
+    for p, features in unseen:
+        values = values_of(features, p.blocks)
+        some = values[:, :: -(-values.shape[1] // size)]  # from all over the rows
+        seen.append(_filled(p, some, rng)[used])
+    drawn = [_filled(p, _draw(p, size, moments, rng), rng)[used] for p, _ in unseen]
     directions = [_widest(seen[k ^ 1]) for k in range(len(seen))]
-    signs = [1.0 if v @ directions[0] >= 0 else -1.0 for v in directions]
+    directions = [v if v @ directions[0] >= 0 else -v for v in directions]
     along = [
-        np.concatenate([s * v @ x for s, v, x in zip(signs, directions, parts, strict=True)])
+        np.concatenate([v @ x for v, x in zip(directions, parts, strict=True)])
         for parts in (seen, drawn)
     ]
     rows, others = np.hstack(seen), np.hstack(drawn)
@@ -131,35 +136,22 @@ def described_by_effect(test: OverIdentification) -> Description:
     """Return the level by the effect size of the test, where there are no rows."""
     if test.is_rejected is None:
         return Description()
-    is_exact, size = not test.is_rejected, test.effect_size
-    return Description("exact" if is_exact else _level(size, _CLOSE_EFFECT, _ROUGH_EFFECT))
+    level = _level(test.effect_size, _CLOSE_EFFECT, _ROUGH_EFFECT)
+    return Description(level if test.is_rejected else "exact")
 
 
 def _level(size: float, close: float, rough: float) -> Level:
     return "close" if size <= close else "rough" if size <= rough else "poor"
 
 
-def _some(values: Float, most: int) -> Float:
-    """At most so many of the rows (d, n), from all over them."""
-    return values[:, :: -(-values.shape[1] // most)]
-
-
 def _draw(p: Parameters, n: int, moments: StandardMoments, rng: np.random.Generator) -> Float:
-    """Features (d, n) of rows drawn from a mixture."""
+    """Features (d, n) of rows drawn from a mixture; joined values only where they are seen."""
     drawn = sample(p, n, rng)[0].T
     for law in moments.laws:
-        if (
-            law.value_feature is not None
-        ):  # joined values are drawn where their cells are missing, too
+        if law.value_feature is not None:
             value, seen = law.features
             drawn[value, drawn[seen] < law.observed_middle] = law.missing_features[0]
     return drawn
-
-
-def _compared(moments: StandardMoments) -> Int:
-    """Features that are compared: of columns with gaps at random the values."""
-    left_out = [law.features[-1] for law in moments.laws if law.at_random]
-    return np.delete(np.arange(moments.n_features), left_out)
 
 
 def _filled(p: Parameters, values: Float, rng: np.random.Generator) -> Float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from momentmix._typing import Int
@@ -19,7 +18,6 @@ from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.conditions import feature_powers
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
-from momentmix.mixture.blocks import one_a_block
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR
 from momentmix.tables.rows import Spread
@@ -61,42 +59,33 @@ def collect_findings(
     checked: CheckedRows | None = None,
 ) -> list[Finding]:
     """All findings about a fit of standardized features."""
+    (r, d), n, findings = p.means.shape, moments.n_effective, list[Finding]()
+    if r > capacity and not from_rows:
+        order = moments.order
+        findings.append(
+            found(FATAL, "over-capacity", order=order, n_features=d, capacity=capacity, asked=r)
+        )
+    if n < (least := LEAST_ROWS_PER_PARAMETER * p.n_free):
+        findings.append(found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least))
+    findings += component_findings(moments, p)
     part = moments.testable(p)
-    findings = [*_about_size(moments, p, capacity, from_rows), *component_findings(moments, p)]
-    is_whole = part is not None and part[0] is moments
-    if not (is_whole or test.testable):
+    if (part is None or part[0] is not moments) and not test.testable:
         findings.append(found(NOTE, "untested", reason=NO_TEST))
     if part is None:
         return findings
     moments, p = part
     has_rows = checked is not None and bool(len(checked.values))  # no remote rows
-    findings += [
-        *_about_copies(moments),
-        *_about_influence(moments, has_rows),
-        *_about_correlations(moments, p, test, from_rows),
-    ]
+    findings += _about_copies(moments)
+    findings += _about_influence(moments, has_rows)
+    findings += _about_correlations(moments, p, test, from_rows)
     if not from_rows:
         findings += [*_about_shapes(moments, p, test), *_about_gaps_together(moments, p)]
     if checked is not None and len(checked.values) >= _FEWEST_ROWS:
-        findings += [
-            *_about_equal_rows(checked),
-            *_about_order(checked, moments, p),
-            *_about_kinds(checked, moments, p),
-        ]
+        findings += [*_about_order(checked, moments, p), *_about_kinds(checked, moments, p)]
+        if copies := checked.n_duplicates:
+            compared = len(checked.values)
+            findings.append(found(WARNING, "duplicate-rows", copies=copies, compared=compared))
     return findings
-
-
-def _about_size(
-    moments: StandardMoments, p: Parameters, capacity: int, from_rows: bool
-) -> Iterator[Finding]:
-    r, d = p.means.shape
-    if r > capacity and not from_rows:
-        size = {"order": moments.order, "n_features": d, "capacity": capacity, "asked": r}
-        yield found(FATAL, "over-capacity", **size)
-    least = LEAST_ROWS_PER_PARAMETER * p.n_free
-    if moments.n_effective < least:
-        n = moments.n_effective
-        yield found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least)
 
 
 def find_constants(moments: StandardMoments) -> list[Finding]:
@@ -134,20 +123,20 @@ def component_findings(moments: StandardMoments, p: Parameters) -> Iterator[Find
     d, rows = moments.n_features, moments.n_effective * p.weights
     light = rows < LEAST_ROWS_PER_COMPONENT
     needed = max(p.blocks.widest, min(d, _MANY_FEATURES)) + 1
-    spurious = (rows < needed) | (light & (_at_floor(p).sum(axis=1) > 1))
-    if p.n_components > 1 and spurious.any():
-        few = np.flatnonzero(spurious).tolist()
+    at_floor = p.variances <= 1.01 * VARIANCE_FLOOR
+    at_floor[:, p.blocks.with_law] = False
+    few = np.flatnonzero((rows < needed) | (light & (at_floor.sum(axis=1) > 1))).tolist()
+    if p.n_components > 1 and few:
         asides = [f"{rows[i]:.0f} rows" for i in few]
         yield found(FATAL, "spurious-components", components=few, asides=asides, n_features=d)
     at_random = [law.features[0] for law in moments.laws if law.at_random]
     if at_random:
         yield found(NOTE, "missing-at-random", moments.columns_of(at_random))
     yield from _about_dispersion(moments, p)
-    if p.n_components > 1:
-        never = zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True)
-        unseen = [law.features[0] for law, which in never if which.any()]
-        if unseen:
-            yield found(WARNING, "never-seen", moments.columns_of(unseen))
+    never = zip(p.blocks.laws, p.never_seen(moments.n_effective), strict=True)
+    unseen = [law.features[0] for law, which in never if which.any()]
+    if p.n_components > 1 and unseen:
+        yield found(WARNING, "never-seen", moments.columns_of(unseen))
 
 
 def weight_findings(uncertainty: Uncertainty, order: Int) -> Iterator[Finding]:
@@ -155,13 +144,6 @@ def weight_findings(uncertainty: Uncertainty, order: Int) -> Iterator[Finding]:
     unknown = np.flatnonzero(uncertainty.unknown_weights[order]).tolist()
     if unknown:
         yield found(FATAL, "unknown-weights", components=unknown)
-
-
-def _at_floor(p: Parameters) -> NDArray[np.bool_]:
-    """Return which variances of Gaussian features are at the floor, of shape (r, d)."""
-    floored = p.variances <= 1.01 * VARIANCE_FLOOR
-    floored[:, p.blocks.with_law] = False
-    return np.asarray(floored)
 
 
 def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Finding]:
@@ -174,20 +156,18 @@ def _about_dispersion(moments: StandardMoments, p: Parameters) -> Iterator[Findi
     second, fourth = p.weights @ powers[2], p.weights @ powers[4]
     noise = np.sqrt(np.maximum(fourth - second**2, 1e-300) / moments.n_effective)
     excess = moments.squared[0][:, 0] - second
-    within = p.weights @ p.variances  # of the counts themselves where none is missing
-    for is_impossible in (True, False):
-        asides = dict[int, str]()
-        for j, family in counts.items():
-            ratio = 1.0 + excess[j] / within[j]
-            is_clear = abs(excess[j]) > SIGNIFICANT_DEVIATES * noise[j]
-            is_clear &= abs(ratio - 1.0) > DISPERSION_THAT_MATTERS
-            # A variance of its own cannot be less than the mean: another family is needed.
-            if is_clear and bool(family.free and ratio < 1) is is_impossible:
-                asides[j] = f"{ratio:.2g} times that of {family.singular}"
-        if asides:
-            columns = [moments.part(j).column for j in asides]
-            severity = FATAL if is_impossible else WARNING
-            yield found(severity, "dispersion", columns, asides=list(asides.values()))
+    # Within components: of the counts themselves where none is missing.
+    change = excess / (p.weights @ p.variances)
+    is_clear = np.abs(excess) > SIGNIFICANT_DEVIATES * noise
+    is_clear &= np.abs(change) > DISPERSION_THAT_MATTERS
+    # A variance of its own cannot be less than the mean: another family is needed.
+    impossible = {j for j, family in counts.items() if family.free and change[j] < 0}
+    for severity, own in ((FATAL, impossible), (WARNING, counts.keys() - impossible)):
+        clear = [j for j in counts if j in own and is_clear[j]]
+        asides = [f"{1 + change[j]:.2g} times that of {counts[j].singular}" for j in clear]
+        if clear:
+            columns = [moments.part(j).column for j in clear]
+            yield found(severity, "dispersion", columns, asides=asides)
 
 
 # -- columns --------------------------------------------------------------------------------------
@@ -223,14 +203,13 @@ def shape_words(skewness_gap: float, kurtosis_gap: float) -> str:
 def _about_influence(moments: StandardMoments, has_rows: bool) -> Iterator[Finding]:
     """The feature whose farthest row moves third moments too much."""
     low, high = moments.standard_range
-    farthest = np.where(moments.is_number, np.maximum(-low, high), 0.0)
+    farthest, n = np.where(moments.is_number, np.maximum(-low, high), 0.0), moments.n_effective
     # One row's share in a third moment against that moment's noise 1/√N.
-    n = moments.n_effective
     influence = farthest**3 / np.sqrt(n)
     j = int(influence.argmax())
-    far = float(farthest[j])
+    far, share = float(farthest[j]), float(influence[j])
     # Normal rows reach 6 deviations, and then by chance: neither alone is an outlier.
-    if not (influence[j] > 10 and far > 8):
+    if not (share > 10 and far > 8):
         return
     fourth = np.nan if moments.powers is None else float(moments.powers[1, j])
     dominates = far**2 > _SHARE_OF_VARIANCE * n
@@ -238,7 +217,6 @@ def _about_influence(moments: StandardMoments, has_rows: bool) -> Iterator[Findi
         dominates = far**4 > _SHARE_OF_FOURTH_MOMENT * n * fourth
     if dominates or not has_rows:  # else it is the tail of the column
         severity, columns = FATAL if dominates else WARNING, moments.columns_of([j])
-        share = float(influence[j])
         yield found(severity, "outlier-influence", columns, deviations=far, influence=share)
 
 
@@ -249,14 +227,12 @@ def _about_copies(moments: StandardMoments) -> Iterator[Finding]:
     """Columns that hold the same values; not levels, nor columns with missing cells."""
     if moments.order < 2:
         return
+    others = [law for law in moments.laws if law.has_missing or len(law.features) > 1]
     pairs = index_sets(moments.n_features, 2)
     alike = np.abs(moments.orders[2]) > _COPY_CORRELATION
-    has_missing = [j for law in moments.laws if law.has_missing for j in law.features]
-    several = [j for law in moments.laws if len(law.features) > 1 for j in law.features]
-    alike &= one_a_block(pairs, moments.alone)
-    alike &= ~np.isin(pairs, [*has_missing, *several]).any(axis=1)
-    copies = [(int(j), int(k)) for j, k in pairs[alike]]
-    if copies:
+    alike &= ~np.isin(pairs, [j for law in others for j in law.features]).any(axis=1)
+    if alike.any():
+        copies = [(int(j), int(k)) for j, k in pairs[alike]]
         yield _about_pairs(WARNING, "duplicate-columns", moments, dict.fromkeys(copies))
 
 
@@ -313,11 +289,6 @@ def _about_pairs(
 # -- rows -----------------------------------------------------------------------------------------
 
 
-def _about_equal_rows(checked: CheckedRows) -> Iterator[Finding]:
-    if copies := checked.n_duplicates:
-        yield found(WARNING, "duplicate-rows", copies=copies, compared=len(checked.values))
-
-
 def _about_order(
     checked: CheckedRows, moments: StandardMoments, p: Parameters
 ) -> Iterator[Finding]:
@@ -331,16 +302,17 @@ def _about_order(
     n_rows = np.maximum(np.bincount(labels, minlength=r), 1)
     for j, column in enumerate(z.T):
         # A few far rows say nothing about the order.
-        units = np.sqrt(p.variances[:, j])
-        residuals = np.clip((column - p.means[labels, j]) / units[labels], -3.0, 3.0)
+        residuals = (column - p.means[labels, j]) / np.sqrt(p.variances[labels, j])
+        residuals = np.clip(residuals, -3.0, 3.0)
         # Means of the rows, which differ from the fitted ones: of a level that all rows of a
         # component have, the probability is below 1.
         residuals -= (np.bincount(labels, residuals, minlength=r) / n_rows)[labels]
-        first, second = residuals[:-1][neighbors], residuals[1:][neighbors]
+        first, second = (
+            x - x.mean() for x in (residuals[:-1][neighbors], residuals[1:][neighbors])
+        )
         is_sorted = checked.columns[int(moments.columns[j])].is_sorted
         if is_sorted or min(first.std(), second.std()) < _VARIES:
             continue
-        first, second = first - first.mean(), second - second.mean()
         products = first * second
         value = float(products.sum() / (np.linalg.norm(first) * np.linalg.norm(second)))
         deviates = float(products.sum() / max(np.linalg.norm(products), 1e-300))

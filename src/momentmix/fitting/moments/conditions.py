@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.moments.monomials import Monomials, gaussian_powers
+from momentmix.fitting.moments.monomials import BlockMonomials, gaussian_powers
 from momentmix.fitting.moments.standard_moments import StandardMoments, new_products
 from momentmix.index_sets import index_sets, sets_without
 from momentmix.lazy import lazy_property
@@ -82,16 +82,16 @@ class Conditions:
         return self.subset(np.arange(1, self.size))
 
     @lazy_property
-    def _monomials(self) -> dict[tuple[Blocks, int], Monomials]:
+    def _monomials(self) -> dict[tuple[Blocks, int], BlockMonomials]:
         return {}
 
-    def by_block(self, blocks: Blocks, power: int = 1) -> Monomials:
+    def by_block(self, blocks: Blocks, power: int = 1) -> BlockMonomials:
         """The conditions, or powers of them, as products over blocks; made once."""
         key = blocks, power
         if key not in self._monomials:
             exponents = np.zeros((self.size, self.n_features + 1), dtype=np.int64)
             np.put_along_axis(exponents, self.slots, power * self.slot_exponents, axis=1)
-            self._monomials[key] = Monomials(exponents[:, :-1], blocks)
+            self._monomials[key] = BlockMonomials(exponents[:, :-1], blocks)
         return self._monomials[key]
 
     @property
@@ -142,7 +142,7 @@ def point_powers(points: Float, highest: int) -> Float:
     return powers
 
 
-class _Group(NamedTuple):
+class _SameKind(NamedTuple):
     """Conditions of one kind and order: features, powered ones first, and observed means."""
 
     order: int
@@ -150,41 +150,41 @@ class _Group(NamedTuple):
     sets: Int
     values: Float
 
-    def kept(self, rows: NDArray[np.bool_] | Int) -> _Group:
+    def kept(self, rows: NDArray[np.bool_] | Int) -> _SameKind:
         """Some of the conditions, by number or mask."""
         return self._replace(sets=self.sets[rows], values=self.values[rows])
 
 
-def _low_groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_Group]:
+def _low_groups(moments: StandardMoments, highest: int, squared_order: int) -> list[_SameKind]:
     """Conditions of distinct features with at most one square, the lowest orders first."""
     d = moments.n_features
     groups = [
-        _Group(s, (1, 1), index_sets(d, s), moments.orders[s])
+        _SameKind(s, (1, 1), index_sets(d, s), moments.orders[s])
         for s in range(min(highest, moments.order) + 1)
     ]
     for q in range(min(squared_order, len(moments.squared) - 1) + 1):
         for j in range(d):
             others = sets_without(d, q, j)
             sets = np.concatenate([np.full((others.shape[0], 1), j), others], axis=1)
-            groups.append(_Group(q + 2, (2, 1), sets, moments.squared[q][j]))
+            groups.append(_SameKind(q + 2, (2, 1), sets, moments.squared[q][j]))
     return sorted(groups, key=lambda group: group.order)
 
 
-def _pair_groups(moments: StandardMoments) -> list[_Group]:
+def _pair_groups(moments: StandardMoments) -> list[_SameKind]:
     """Conditions z_j³ z_k and z_j² z_k², as far as the moments hold them."""
     d, groups = moments.n_features, []
     if moments.cubed is not None:
         every = np.stack(np.divmod(np.arange(d * d), d), axis=1)
         sets = every[every[:, 0] != every[:, 1]]
-        groups.append(_Group(4, (3, 1), sets, moments.cubed.ravel()))
+        groups.append(_SameKind(4, (3, 1), sets, moments.cubed.ravel()))
     if moments.two_squares is not None:
-        groups.append(_Group(4, (2, 2), index_sets(d, 2), moments.two_squares))
+        groups.append(_SameKind(4, (2, 2), index_sets(d, 2), moments.two_squares))
     return groups
 
 
 def _limited(
-    groups: list[_Group], limit: int | None, rng: np.random.Generator | None
-) -> list[_Group]:
+    groups: list[_SameKind], limit: int | None, rng: np.random.Generator | None
+) -> list[_SameKind]:
     """A random share of the conditions where there are more than `limit`."""
     count = sum(group.values.size for group in groups)
     if limit is None or count <= limit:
@@ -214,7 +214,7 @@ def build_conditions(
     """
     d, is_new = moments.n_features, new_products(moments.n_features, moments.laws)
 
-    def usable(group: _Group) -> _Group:
+    def usable(group: _SameKind) -> _SameKind:
         """Without constant columns, unknown means, and identities."""
         known = (~moments.constant[group.sets]).all(axis=1) & ~np.isnan(group.values)
         return group.kept(known & is_new(group.sets, group.exponents))
@@ -222,7 +222,7 @@ def build_conditions(
     low_groups = [usable(group) for group in _low_groups(moments, highest, squared_order)]
     if blocks is not None and not blocks.is_diagonal:
         low_groups = [group.kept(one_a_block(group.sets, blocks)) for group in low_groups]
-    chosen, left = list[_Group](), limit
+    chosen, left = list[_SameKind](), limit
     for _, same_order in groupby(low_groups, lambda g: g.order):
         groups = list(same_order)
         chosen += _limited(groups, left, rng)
@@ -234,7 +234,7 @@ def build_conditions(
         groups += _limited(pairs, None if limit is None else limit // 4, rng)
         powers = () if moments.powers is None else moments.powers[: highest_power - 2]
         for p, values in enumerate(powers, 3):
-            groups.append(usable(_Group(p, (p, 1), np.arange(d)[:, None], values)))
+            groups.append(usable(_SameKind(p, (p, 1), np.arange(d)[:, None], values)))
     n, width = sum(len(g.sets) for g in groups), max(1, *(g.sets.shape[1] for g in groups))
     slots, exponents, start = np.full((n, width), d), np.zeros((n, width), np.int64), 0
     for group in groups:

@@ -2,12 +2,12 @@
 
 | symbol | name here | shape |
 |---|---|---|
-| u: a monomial of one block; number 0 is the constant 1 | ``Monomials.all`` | |
+| u: a monomial of one block; number 0 is the constant 1 | ``BlockMonomials.all`` | |
 | features of u, their exponents, the numbers of u / z_j | ``parts`` | (n_monomials, width), … |
-| Π over blocks of u_b = a condition | ``Monomials.slots`` | (n, width) |
-| E_i[u] | ``Monomials.moments`` | (n_monomials, r) |
+| Π over blocks of u_b = a condition | ``BlockMonomials.slots`` | (n, width) |
+| E_i[u] | ``BlockMonomials.moments`` | (n_monomials, r) |
 | ∂ E_i[u] / ∂ μ_j, ∂ E_i[u] / ∂ Σ_jk = factor · E_i[u'] | ``Slopes`` | |
-| E_i[u v] of all u, v of one block | ``Monomials.products`` | (r, m, m) |
+| E_i[u v] of all u, v of one block | ``BlockMonomials.products`` | (r, m, m) |
 
 Given the component, blocks are independent: the mean of a product is the product of the blocks'
 means. Within a block, Stein's identity takes one feature off at a time:
@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.families.distribution import Distribution
@@ -46,6 +47,11 @@ class Slopes(NamedTuple):
     factors: Float
     monomials: Int
 
+    def kept(self, mask: NDArray[np.bool_]) -> Slopes:
+        """Some of the derivatives."""
+        rows, columns, slots = (x[mask] for x in (self.rows, self.columns, self.slots))
+        return Slopes(rows, columns, slots, self.factors[mask], self.monomials[mask])
+
 
 class _Parts(NamedTuple):
     """Of each monomial u its features j, their exponents and the numbers of u / z_j, padded."""
@@ -56,7 +62,7 @@ class _Parts(NamedTuple):
 
 
 class _SteinStep(NamedTuple):
-    """Monomials z_j u of one degree: features j, numbers of u, and the terms of ∂u/∂z."""
+    """BlockMonomials z_j u of one degree: features j, numbers of u, and the terms of ∂u/∂z."""
 
     monomials: Int
     features: Int
@@ -79,7 +85,7 @@ class _OfDistribution(NamedTuple):
         return np.flatnonzero(self.exponents.sum(axis=1) > 1)
 
 
-class Monomials:
+class BlockMonomials:
     """The monomials of a list of conditions by blocks, closed under division.
 
     Made of the exponents of each condition, (n, d). `slots` are numbers of each condition's
@@ -202,63 +208,38 @@ class Monomials:
     @lazy_property
     def slopes(self) -> Slopes:
         """Derivatives of the conditions by means, variances and covariances."""
-        terms, d, parts = [self._by_mean], self.blocks.n_features, self.parts
-        width = parts.features.shape[1]
-        for t in range(width):
-            once = parts.lower[:, t]
-            for s in range(width):
-                j, k = parts.features[:, t], parts.features[once, s]
-                factors = (
-                    parts.exponents[:, t] * parts.exponents[once, s] * np.where(j == k, 0.5, 1)
-                )
-                own = np.flatnonzero((factors > 0) & (j <= k) & ~self._is_other)
-                places = d + self._place_of[j[own], k[own]]
-                terms.append(np.array([own, places, factors[own], parts.lower[once[own], s]]))
-        terms += [self._by_distribution(part, d) for part in self.of_distributions]
-        return self._of_conditions(np.hstack(terms))
-
-    @lazy_property
-    def mean_slopes(self) -> Slopes:
-        """Derivatives of the conditions by the means."""
-        return self._of_conditions(self._by_mean)
-
-    @lazy_property
-    def _is_other(self) -> Int:
-        """Which monomials have a distribution of their own."""
-        is_other = np.zeros(len(self.all), dtype=bool)
+        d, (features, exponents, lower) = self.blocks.n_features, self.parts
+        is_gaussian = np.ones(len(self.all), dtype=bool)
         for part in self.of_distributions:
-            is_other[part.numbers] = True
-        return is_other
-
-    @lazy_property
-    def _by_mean(self) -> Float:
-        """Monomials, columns, factors and numbers of u', (4, n)."""
-        terms, parts = [np.zeros((4, 0))], self.parts
-        for t in range(parts.features.shape[1]):
-            is_free = ~self._is_other | (parts.exponents.sum(axis=1) == 1)
-            own = np.flatnonzero((parts.exponents[:, t] > 0) & is_free)
-            terms.append(np.array([own, *(table[own, t] for table in parts)]))
-        terms += [self._by_distribution(part, 0) for part in self.of_distributions]
-        return np.hstack(terms)
-
-    def _by_distribution(self, part: _OfDistribution, offset: int) -> Float:
-        """The same of derivatives that follow the moments, by means or, with offset d, spread."""
-        features, numbers = np.array(part.distribution.features), part.numbers[part.curved]
-        k, terms = features.size, np.ones((4, numbers.size, features.size))
-        terms[0], terms[1] = numbers[:, None], offset + features
-        terms[3] = self._first_slope[numbers][:, None] + k * (offset > 0) + np.arange(k)
-        return terms.reshape(4, -1)
-
-    def _of_conditions(self, terms: Float) -> Slopes:
-        """Derivatives of the conditions from those of their factors."""
-        terms = terms[:, np.argsort(terms[0], kind="stable")]
-        lengths = np.bincount(terms[0].astype(np.int64), minlength=len(self.all))
+            is_gaussian[part.numbers] = False
+        is_simple, terms = is_gaussian | (exponents.sum(axis=1) == 1), [np.zeros((4, 0))]
+        for j, e, once in zip(features.T, exponents.T, lower.T, strict=True):
+            own = np.flatnonzero((e > 0) & is_simple)
+            terms.append(np.array([own, j[own], e[own], once[own]]))
+            for s in range(features.shape[1]):
+                k = features[once, s]
+                f = e * exponents[once, s] * np.where(j < k, 1.0, 0.5)
+                own = np.flatnonzero((f > 0) & (j <= k) & is_gaussian)
+                places = d + self._place_of[j[own], k[own]]
+                terms.append(np.array([own, places, f[own], lower[once[own], s]]))
+        for part in self.of_distributions:
+            own, numbers = np.array(part.distribution.features), part.numbers[part.curved]
+            for offset in (0, d):
+                following = np.ones((4, numbers.size, own.size))
+                following[0], following[1] = numbers[:, None], offset + own
+                first = self._first_slope[numbers][:, None] + own.size * (offset > 0)
+                following[3] = first + np.arange(own.size)
+                terms.append(following.reshape(4, -1))
+        # From factors to conditions.
+        table = np.hstack(terms)
+        table = table[:, np.argsort(table[0], kind="stable")]
+        lengths = np.bincount(table[0].astype(np.int64), minlength=len(self.all))
         starts = np.cumsum(lengths) - lengths
         rows, slots = np.nonzero(self.slots)
         numbers = self.slots[rows, slots]
         counts = lengths[numbers]
         inside = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        _, columns, factors, monomials = terms[:, np.repeat(starts[numbers], counts) + inside]
+        _, columns, factors, monomials = table[:, np.repeat(starts[numbers], counts) + inside]
         return Slopes(
             np.repeat(rows, counts), columns.astype(np.int64), np.repeat(slots, counts), factors,
             monomials.astype(np.int64),

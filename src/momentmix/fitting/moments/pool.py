@@ -25,7 +25,7 @@ from momentmix.mixture.parameters import Parameters
 from momentmix.wording import NEED_ROWS
 
 _MEANS_STEPS = 40  # for the means alone
-_JOINT_STEPS = (10, 6)  # the same for all, one number for each renewal of the noise
+_FIRST_STEPS, _MORE_STEPS = 10, 6  # the same for all, before and after the noise is renewed
 _SHORT_LIST = 8  # nearest pairs whose merge is tried on the conditions: the best is among them
 
 
@@ -56,12 +56,12 @@ def answer_from_pool(
     # No two features of one block: variances and covariances do not matter, and stay.
     start = Parameters(weights, means, np.ones_like(means))
     box = parameter_bounds(moments, float(np.max(structure.floor)), start.n_components)
-    p = polish(plain.without_sum, start, box, noise[1:], n, _MEANS_STEPS)
+    p, _ = polish(plain.without_sum, start, box, noise[1:], n, _MEANS_STEPS)
     p = fit_spread(moments, p.weights, p.means, structure)
     p = _split_heaviest(p, n_components, rng)
-    for steps in _JOINT_STEPS:  # the noise is what the parameters imply
-        p = polish(full, p, bounds, np.sqrt(full.row_variances(p)), n, steps)
-    return p
+    p, damping = polish(full, p, bounds, np.sqrt(full.row_variances(p)), n, _FIRST_STEPS)
+    # Again with the noise that these parameters imply.
+    return polish(full, p, bounds, np.sqrt(full.row_variances(p)), n, _MORE_STEPS, damping)[0]
 
 
 def _split_heaviest(p: Parameters, r: int, rng: np.random.Generator) -> Parameters:

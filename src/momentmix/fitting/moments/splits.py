@@ -96,7 +96,7 @@ def _after_steps(
     def moved(p: Parameters, n_steps: int) -> tuple[float, Parameters]:
         cost = np.inf
         for _ in range(n_steps):
-            p, cost, _, _ = step(conditions, p, bounds, whitening)
+            p, cost, *_ = step(conditions, p, bounds, whitening)
         return cost, p
 
     ends = [(np.inf, p) for p in starts]

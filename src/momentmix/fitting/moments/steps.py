@@ -22,6 +22,7 @@ Differs from the paper: (prob:nls-w mu) is solved there for orders m and t by a 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -45,7 +46,8 @@ _STEPS = 4  # before C is renewed: a step costs a fifth of a renewal
 # Of the criterion by parameter: after smaller falls the derivative is kept, and after falls of a
 # share of that in all C is kept too. On average a fall of 1 moves parameters by a standard error.
 _NEAR, _NO_RENEWAL = 1.0, 0.1
-_DAMPINGS = (0.0, 1e-2, 1e-1, 1.0, 10.0)  # beside a diagonal of 1
+# Of `polish`, beside a diagonal of 1: a step 10⁷ times shorter that fails is no descent.
+_FIRST_DAMPING, _HARDLY, _MOST_TRIALS = 1e-3, 1e-6, 12
 _ROUGH = 0.5  # of N times the cost, while the noise is renewed or rounds compete
 _PATIENCE = 1e-3  # share of the cost
 _TOLERANCE = 0.02  # of the statistic; a parameter then moves by a seventh of its standard error
@@ -113,12 +115,16 @@ class Linear(NamedTuple):
 
 
 class Step(NamedTuple):
-    """Parameters after a step, their cost, how much it fell, and the damping."""
+    """Parameters after a step, their cost, how much it fell, and the damping.
+
+    `is_predicted`: whether the cost fell by half of what its quadratic model says, or more.
+    """
 
     parameters: Parameters
     cost: float
     gain: float
     damping: float
+    is_predicted: bool
 
 
 def step(
@@ -127,10 +133,12 @@ def step(
     bounds: Bounds,
     units: Whitening | Noise,
     linear: Linear | None = None,
+    dampings: Sequence[float] = (0.0, 1e-2, 1e-1, 1.0, 10.0),
 ) -> Step:
     """Take one step that lowers the cost, if there is one; bounds are kept by projection.
 
     `linear` is what is known of the derivatives; they are found at the parameters otherwise.
+    `dampings`, beside a diagonal of 1, are tried one after the other.
     """
     r, (low, high, _) = current.n_components, bounds
     residual = units.whiten(conditions.values - conditions.model(current))
@@ -139,15 +147,17 @@ def step(
     cost, theta = float(residual @ residual), np.clip(current.flat(), low, high)
     gradient = linear.slopes.T @ residual
     free = ~(((theta <= low) & (gradient < 0)) | ((theta >= high) & (gradient > 0)))
-    for damping in _DAMPINGS:
+    for damping in dampings:
         change = _damped_step(linear.normal, gradient, damping, free)
         stepped = parameters_from(np.clip(theta + change, low, high), r, current.blocks)
         moved = bounds.within(stepped.normalized())
         error = units.whiten(conditions.values - conditions.model(moved))
         moved_cost = float(error @ error)
         if moved_cost < cost:
-            return Step(moved, moved_cost, cost - moved_cost, damping)
-    return Step(current, cost, 0.0, np.inf)
+            taken, gain = moved.flat() - theta, cost - moved_cost
+            predicted = float(taken @ (2.0 * gradient - linear.normal @ taken))
+            return Step(moved, moved_cost, gain, damping, gain > 0.5 * predicted)
+    return Step(current, cost, 0.0, np.inf, False)
 
 
 def polish(
@@ -157,25 +167,35 @@ def polish(
     noise: Float,
     n_effective: float,
     max_steps: int,
-) -> Parameters:
+    damping: float = _FIRST_DAMPING,
+) -> tuple[Parameters, float]:
     """Take steps on Σ ((observed − model) / noise)², with the noise of one row, (n,).
 
-    They end where an undamped one lowers N times the cost, a χ², by less than a half, or three in a
-    row lower it by a small share: a slow start is left to the next round's candidates.
+    The damping follows Levenberg and Marquardt. Steps end where a nearly undamped one lowers N
+    times the cost, a χ², by less than a half, or three in a row lower it by a small share: a slow
+    start is left to the next round's candidates. The damping of a next step is returned too.
     """
-    current, n_slow = start.normalized(), 0
+    current, n_slow, decrease = start.normalized(), 0, 10.0
     for _ in range(max_steps):
-        current, cost, gain, damping = step(conditions, current, bounds, Noise(noise))
+        dampings = damping * 4.0 ** np.arange(_MOST_TRIALS)
+        found = step(conditions, current, bounds, Noise(noise), dampings=dampings.tolist())
+        current, cost, gain, used, is_predicted = found
+        # Heavy damping makes any step small; only nearly undamped ones tell that the end is near.
+        is_at_rest = n_effective * gain < _ROUGH and used < _HARDLY
         n_slow = n_slow + 1 if gain < _PATIENCE * (cost + gain) else 0
-        if n_slow == 3 or (n_effective * gain < _ROUGH and damping in (0.0, np.inf)):
+        if gain == 0.0 or is_at_rest or n_slow == 3:
             break
-    return current
+        if used > damping:
+            damping, decrease = used, 4.0  # the limit is near: approach it in smaller steps
+        elif is_predicted:
+            damping = max(damping / decrease, 1e-9)
+    return current, damping
 
 
 def _damped_step(normal: Float, gradient: Float, damping: float, free: NDArray[np.bool_]) -> Float:
     """A step with a damping beside a diagonal of 1; parameters that are not free stay."""
     places = np.flatnonzero(free)
-    step = np.zeros_like(gradient)
+    change = np.zeros_like(gradient)
     matrix = normal if places.size == gradient.size else normal[np.ix_(places, places)]
     # A parameter that no condition names is damped too.
     least = 1e-12 * np.diagonal(matrix).max(initial=1e-288)
@@ -192,8 +212,8 @@ def _damped_step(normal: Float, gradient: Float, damping: float, free: NDArray[n
         lower = np.tril(matrix, -1)  # LAPACK has overwritten the rest
         matrix = lower + lower.T + np.diag(diagonal)
         solved = np.linalg.lstsq(matrix, right, rcond=1e-10)[0]
-    step[places] = solved / scale
-    return step
+    change[places] = solved / scale
+    return change
 
 
 # -- the efficient criterion ----------------------------------------------------------------------
@@ -240,7 +260,7 @@ def efficient_polish(
         moved, fallen = current, 0.0
         linear: Linear | None = Linear.of(whitening.table, current.n_components)
         for _ in range(_STEPS):
-            moved, _, gain, _ = step(conditions, moved, bounds, whitening, linear)
+            moved, _, gain, *_ = step(conditions, moved, bounds, whitening, linear)
             fallen += gain
             if n_effective * gain < _TOLERANCE:
                 break

@@ -2,8 +2,13 @@
 
 import numpy as np
 import pytest
+from family_laws import drawn, mixed_law, standard_moments
 
 import momentmix as mm
+from momentmix.fitting.em import scores
+from momentmix.mixture.density import statistics_of
+from momentmix.mixture.gaussian import coefficients, features_of, sample
+from momentmix.mixture.parameters import dependent_places
 
 SHARES = np.array([0.5, 0.3, 0.2])
 
@@ -199,8 +204,19 @@ def test_gaps_in_the_same_rows_do_not_refuse_a_right_fit(seed, n_gaps):
     assert np.allclose(result.standard_errors.means[:, :2], known, rtol=0.3)
 
 
-def test_negative_control_columns_that_depend_on_each_other_are_found_beside_gaps():
-    table = with_gaps(0, 15, correlation=0.8)
-    result = mm.fit(table, 3, missing="model", random_state=0)
-    assert not result.certificate.passed
-    assert result.certificate.p_value < 1e-6
+@pytest.mark.parametrize("mostly", [0.0, 2.0])  # all components at once, and pairs of them
+@pytest.mark.parametrize("weighted", [False, True])
+def test_information_is_the_mean_outer_product_of_scores(mostly, weighted, monkeypatch):
+    monkeypatch.setattr(scores, "_MOSTLY", mostly)
+    moments = standard_moments(drawn(4000)[0])
+    p = mixed_law().standardized(moments.shift, moments.scale)
+    features = features_of(sample(p, 60, np.random.default_rng(5))[0], p.blocks)
+    weights = np.random.default_rng(8).uniform(0.5, 2.0, 60) if weighted else None
+    parts = [statistics_of(coefficients(p)[None], row[:, None], p.blocks) for row in features.T]
+    of_rows = np.array([scores.mean_score(statistics[0], p) for statistics, _ in parts])
+    own = np.ones(60) if weights is None else weights
+    expected = (of_rows.T * own) @ of_rows / own.sum()
+    places = dependent_places(p)
+    expected[places, places] = 1.0
+    found = scores.information_matrix(features, p, weights=weights)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)

@@ -15,7 +15,7 @@ from momentmix.fitting.inference.over_identification import ConditionGroup, Over
 from momentmix.fitting.inference.verdict import REASONS
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.record import FitRecord, load_fit, save_fit
-from momentmix.fitting.result import MOST_TRIALS_PRINTED, FitResult
+from momentmix.fitting.result import FitResult
 
 NAN = float("nan")
 MIXTURE = mm.Mixture.diagonal([0.5, 0.5], [[-2.0], [2.0]], [[1.0], [1.0]])
@@ -77,14 +77,6 @@ def test_each_verdict(given, verdict, words):
     assert str(c).splitlines()[1] == f"  verdict              {shown}"
 
 
-def test_what_could_not_be_tested_is_said_beside_the_reasons():
-    c = certificate(UNTESTABLE, loss=0.02, support=support(None))
-    assert len(c.untested) == 2
-    assert "  - [untested] no test: there are" in str(c)
-    assert "  - [untested] no test: words on support" in str(c)
-    assert "over-identification  nothing to test" in str(c)
-
-
 # -- the verdict "useful", and three answers ----------------------------------------------------
 
 ROUGH = Description("rough", 0.08, {"age": 0.03, "gain": 0.08})
@@ -129,13 +121,6 @@ def test_groups_that_other_rows_give_again_are_useful(changes, verdict):
     is_explained = verdict == "useful" and bool(c.reasons)
     assert (head in str(c)) == (head in c._repr_html_()) == is_explained
     assert replace(c, after_rows=False).verdict in ("passed", "not passed", "untested")
-
-
-def test_one_useful_component_is_not_called_groups():
-    one = with_groups(r=1, again=(1.0,), separation=np.full((1, 1), NAN))
-    assert one.verdict == "useful"
-    assert one.meaning.startswith("One group serves;")
-    assert "The groups serve" not in str(one)
 
 
 def shallow(**depths):
@@ -276,57 +261,10 @@ def result_with(c, tried=()):
     )  # fmt: skip
 
 
-def test_what_was_tried_is_a_short_table():
-    result = result_with(certificate(), TRIED)
-    assert result.tried is TRIED
-    lines = result.details().splitlines()
-    first = next(i for i, line in enumerate(lines) if "components tried" in line)
-    assert lines[first].split() == ["components", "tried", "r", "p-value", "log-lik./row", "BIC"]
-    assert lines[first + 1].split() == ["1", "0", "-3", "6010.5"]
-    assert lines[first + 2].split() == ["2", "0.4", "-2.5", "5031.2", "chosen"]
-    assert lines[first + 3].split() == ["3", "-", "-2.49", "5042.0"]
-    assert "components tried" not in result_with(certificate()).details()
-
-
-def test_what_was_tried_has_the_least_reproducibility():
-    known = [(1.0,), (0.97, 0.9), (0.4, NAN, 0.2)]
-    tried = tuple(replace(t, reproducibility=x) for t, x in zip(TRIED, known, strict=True))
-    assert [t.least_reproducibility for t in tried[:2]] == [1.0, 0.9]
-    assert np.isnan([t.least_reproducibility for t in (tried[2], TRIED[0])]).all()
-    lines = result_with(certificate(), tried).details().splitlines()
-    first = next(i for i, line in enumerate(lines) if "components tried" in line)
-    assert lines[first].endswith("BIC  least reproducibility")
-    assert lines[first + 2].split()[-3:] == ["90", "%", "chosen"]
-    assert lines[first + 3].split()[-1] == "-"
-
-
-@pytest.mark.parametrize("chosen", [1, 15, 30])
-def test_of_many_trials_those_next_to_the_chosen_are_printed(chosen):
-    tried = tuple(Trial(r, NAN, -1.0, 10.0 * r, r == chosen) for r in range(1, 31))
-    text = result_with(certificate(), tried).details()
-    assert text.count("  -1  ") == MOST_TRIALS_PRINTED
-    assert "chosen" in text
-    assert f"{30 - MOST_TRIALS_PRINTED} more in FitResult.tried" in text
-
-
 def saved(tmp_path, c, tried=()):
     path = tmp_path / "model.json"
     save_fit(path, MIXTURE, result_with(c, tried).record())
     return path
-
-
-def test_the_record_keeps_what_was_found_of_the_groups(tmp_path):
-    c = replace(
-        certificate(),
-        reproducibility=np.array([0.9, NAN]),
-        separation=np.array([[NAN, 0.7], [0.7, NAN]]),
-        description=Description("close", 0.05, {0: 0.05}),
-    )
-    record = load_fit(saved(tmp_path, c))[1]
-    np.testing.assert_array_equal(record.reproducibility, c.reproducibility)
-    np.testing.assert_array_equal(record.separation, c.separation)
-    assert record.certificate.description == c.description  # the number of a column is one again
-    assert str(record.certificate) == str(c)
 
 
 @pytest.mark.parametrize("supported", [True, False, None])
@@ -391,15 +329,6 @@ def test_three_components_of_one_column_cannot_be_tested():
     assert lost.verdict == "not passed"
     assert "group 2 is found again in 70 %" in lost.reasons[0]
     assert replace(lost, predicted_loss=0.5).verdict == "not passed"
-
-
-def test_findings_come_back_from_a_file_as_data(tmp_path):
-    shape = found(Severity.FATAL, "column-shape", [0], [1], asides=["flat"])
-    result = result_with(certificate(findings=[shape, WARNING]))
-    result.save(tmp_path / "model.json")
-    findings = load_fit(tmp_path / "model.json")[1].certificate.findings
-    assert findings[0] == shape
-    assert findings[1].text == WARNING.text
 
 
 # -- the one list of reasons ------------------------------------------------------------------

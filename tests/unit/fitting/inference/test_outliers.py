@@ -52,7 +52,7 @@ LAWS = [
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("n", [100, 500, 5000])
+@pytest.mark.parametrize("n", [100, 5000])
 def test_no_column_loses_its_rows(law, n):
     """A gap in the heaviest tail (Cauchy) has a chance of 1 %, and then few rows are lost."""
     counts = [outliers_of(column(law, n, seed)[:, None]).n_found for seed in range(40)]
@@ -64,7 +64,7 @@ def test_no_column_loses_its_rows(law, n):
 LIGHTER = [
     (law, n)
     for law in LAWS
-    for n in (100, 500, 5000)
+    for n in (100, 5000)
     if law not in ("Cauchy", "rare yes") and (law, n) != ("nine in ten are zero", 100)
 ]
 
@@ -135,12 +135,6 @@ def test_rows_beyond_an_excerpt_are_found(kind):
     np.testing.assert_array_equal(found.values, [60.0, 1e5, -300.0])
 
 
-def test_rows_unlike_the_first_ones_are_no_outliers():
-    x = np.random.default_rng(0).standard_normal((50_000, 2))
-    x[25_000:] += 1000.0
-    assert outliers_of(BlockRows(Source(x))).n_found == 0
-
-
 # -- in a fit ---------------------------------------------------------------------------------
 
 
@@ -182,22 +176,6 @@ def test_one_wild_row_belongs_to_no_group_and_does_not_spoil_the_fit(case):
     assert "part of the fit" in finding.text
 
 
-def test_groups_are_those_without_the_scattered_rows():
-    rng = np.random.default_rng(1)
-    truth = mm.Mixture.diagonal([0.4, 0.6], [[0.0] * 6, [3.0] * 6], np.ones((2, 6)))
-    groups, _ = truth.sample(3000, random_state=2)
-    rows = np.concatenate([groups, 1.5 + 2.5 * rng.standard_t(2, (30, 6))])
-    result = mm.fit(rows, random_state=0)
-    assert result.n_rows == 3030
-    aligned = truth.align(result.mixture)
-    # Five standard errors of a mean, and a weight, of 1200 rows.
-    assert np.abs(aligned.means - truth.means).max() < 5 / np.sqrt(1200)
-    assert np.abs(aligned.weights - truth.weights).max() < 5 * np.sqrt(0.24 / 3000)
-    assert 0.3 * 0.01 < result.mixture.background_weight < 2 * 0.01
-    kept = mm.fit(rows, random_state=0, background=False)  # negative control
-    assert kept.mixture.n_components > 2 or kept.certificate.verdict != "passed"
-
-
 def test_a_background_needs_rows_and_has_few_where_none_is_far(case):
     summary = mm.summarize(case)
     assert mm.fit(summary, 2).mixture.background is None
@@ -237,17 +215,6 @@ def influence(moments, truth):
     return [f for f in findings if f.kind == "outlier-influence"]
 
 
-def test_a_summary_that_one_row_dominates_is_not_passed(case):
-    wild = case.copy()
-    wild[17, 2] = 1e6
-    certificate = mm.fit(mm.summarize(wild, 3), 2, random_state=0).certificate
-    (finding,) = (f for f in certificate.findings if f.kind == "outlier-influence")
-    assert finding.severity is Severity.FATAL
-    assert "column 2 has a value 22.3 standard deviations" in finding.text
-    clean = mm.fit(mm.summarize(case, 3), 2, random_state=0).certificate
-    assert "outlier-influence" not in [f.kind for f in clean.findings]
-
-
 def test_powers_tell_one_far_row_from_a_heavy_tail():
     truth = random_mixture(2, 5, seed=0)
     moments = exact_moments(truth, 3, n_rows=10_000)  # bounds of 20 deviations
@@ -262,11 +229,6 @@ def test_powers_tell_one_far_row_from_a_heavy_tail():
     powers[1] = 113.9  # of a lognormal column: 14 %
     (finding,) = influence(replace(moments, powers=powers), truth)
     assert finding.severity is Severity.WARNING
-
-
-def test_equal_distances_near_zero_are_no_outliers():
-    distances = np.repeat([9.0, 5.0, 3.0, 0.2], [1, 1, 40, 40])  # the grid is wider than the least
-    assert outliers_of(np.column_stack([distances, -distances])).places.size == 0
 
 
 def test_robust_scale_of_columns_that_hold_one_value():

@@ -80,27 +80,6 @@ def test_groups_add_up_to_the_total(r, d, n_rows):
     assert test.p_value == min(group.p_value for group in test.groups)
 
 
-def test_kinds_that_are_not_testable_alone_are_tested_with_the_next():
-    """Two features and two components: distinct features have fewer moments than parameters."""
-    case = Case(2, 2, 20_000)
-    test = case.test(case.observed())
-    names = [group.name for group in test.groups]
-    assert "distinct features" not in names
-    assert names[-2:] == ["shape of column 0", "shape of column 1"]
-    n = len(names) - 2
-    assert sum(group.degrees_of_freedom for group in test.groups[:n]) == test.degrees_of_freedom
-    assert sum(group.statistic for group in test.groups[:n]) == pytest.approx(test.statistic)
-    # E z_j z_k, E z_j² z_k and its mirror, three pairs, and six powers of each feature.
-    assert test.degrees_of_freedom == 3 + 3 + 2 * 6 - 9
-
-
-def test_exact_moments_have_statistic_zero():
-    case = Case(2, 4, 20_000)
-    test = case.test(case.conditions.values)
-    assert test.statistic == pytest.approx(0.0, abs=1e-12)
-    assert test.effect_size == 0.0
-
-
 # -- levels -----------------------------------------------------------------------------------
 
 
@@ -196,11 +175,6 @@ def test_a_wrong_pair_is_found_among_pairs(wide, exponents):
     test = wide.test(shifted(wide, exponents, 150.0))
     assert test.rejected_groups[0].name == "pairs"
     assert p_values(test)["distinct features"] >= LEAST_P_VALUE
-
-
-def test_a_wrong_product_is_found_among_distinct_features(wide):
-    test = wide.test(shifted(wide, {0: 1, 3: 1, 6: 1}, 250.0))
-    assert test.rejected_groups[0].name == "distinct features"
 
 
 def test_an_error_of_the_parameters_is_no_misfit(wide):

@@ -14,7 +14,6 @@ from momentmix.fitting.inference.correlations import Correlation
 from momentmix.fitting.inference.findings import (
     collect_findings,
     component_findings,
-    shape_words,
 )
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.mixture.parameters import Parameters
@@ -157,14 +156,6 @@ def test_grids_are_found_whatever_their_width(width):
     assert shifted.grid == 0.0
 
 
-def test_words_for_shapes():
-    assert shape_words(2.0, 6.0) == "skewed to the right"
-    assert shape_words(-2.0, 6.0) == "skewed to the left"
-    assert shape_words(0.0, -1.2) == "flat"
-    assert shape_words(0.05, -1.62) == "two peaks"
-    assert shape_words(0.1, 6.0) == "heavy-tailed"
-
-
 # -- rows -------------------------------------------------------------------------------------
 
 
@@ -186,27 +177,6 @@ def test_copies_of_rows_are_named(change):
         assert finding.kind == "duplicate-rows"
         assert finding.severity is Severity.WARNING
         assert finding.text.startswith(f"{copies} of {len(data)} rows are copies")
-
-
-def test_equal_rows_of_rounded_columns_are_no_copies():
-    rng = np.random.default_rng(0)
-    truth = mm.Mixture.diagonal([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
-    rows = np.round(rng.standard_normal((N, 2)), 1)
-    assert len(np.unique(rows, axis=0)) < 0.9 * N
-    assert "duplicate-rows" not in findings_of(rows, truth)
-
-
-def test_findings_use_an_excerpt_of_many_rows():
-    truth, rows, _ = clean_case(3, n=45_000)
-    assert not findings_of(rows, truth)
-    data, start = with_column((truth, rows, None), np.arange(45_000) * 1.0)
-    assert "row-number" in findings_of(data, start)
-
-
-def test_few_rows_say_nothing_about_columns():
-    truth = mm.Mixture.diagonal([1.0], [[0.0, 0.0]], [[1.0, 1.0]])
-    rows = np.random.default_rng(0).integers(0, 2, (25, 2)) * 1.0
-    assert not findings_of(rows, truth)
 
 
 # -- components -------------------------------------------------------------------------------
@@ -263,19 +233,6 @@ def test_findings_number_components_as_the_result_does(light):
     assert result.mixture.weights[light] == pytest.approx(9 / 629)
     (found,) = [f.text for f in result.certificate.findings if f.kind == "spurious-components"]
     assert found.startswith(f"component {light} (9 rows)")
-
-
-def test_two_neighbors_of_a_rare_level_are_no_order():
-    rng = np.random.default_rng(3)
-    z = rng.integers(2, size=600)
-    answers = np.where(rng.random(600) < 0.2 + 0.6 * z, "often", "seldom").astype(object)
-    answers[[100, 101, 400]] = "rare"
-    data = {"answer": answers, "x": 4.0 * z + rng.normal(size=600), "y": z + rng.normal(size=600)}
-    result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
-    assert "ordered-rows" not in [finding.kind for finding in result.certificate.findings]
-    data["answer"] = np.repeat(answers[::6], 6)  # a control: here neighbors are alike
-    result = mm.fit(data, 2, families={"answer": "categorical"}, random_state=0)
-    assert "ordered-rows" in [finding.kind for finding in result.certificate.findings]
 
 
 def test_a_level_that_all_rows_of_a_component_have_is_no_order():

@@ -50,20 +50,6 @@ def test_the_first_conditions_are_whitened_as_if_alone(case, kind):
     assert np.allclose(among_all, left, atol=1e-3) == (n == conditions.size)
 
 
-def test_whitening_often_gives_the_same(case):
-    conditions, p, whitening = case
-    columns = np.random.default_rng(2).standard_normal((conditions.size, 3))
-    often = Whitening(conditions, p, often=True)
-    np.testing.assert_allclose(often.whiten(columns), whitening.whiten(columns), atol=1e-6)
-    np.testing.assert_array_equal(often.whiten(columns[:, 0]), whitening.whiten(columns[:, 0]))
-
-
-def test_the_last_conditions_are_whitened_as_among_all(case):
-    conditions, _, whitening = case
-    units = np.eye(conditions.size)[:, -7:] * whitening.scale[:, None]
-    np.testing.assert_allclose(whitening.whiten_last(7), whitening.whiten(units), atol=1e-9)
-
-
 def two_valued(variance, n_copies):
     """Two components; the last `n_copies` columns take one value in each, up to `variance`."""
     rng = np.random.default_rng(4)
@@ -94,12 +80,6 @@ def test_conditions_that_are_functions_of_others_do_not_count(n_copies):
     assert not whitening.whiten(noise)[~whitening.independent].any()
 
 
-def test_columns_that_vary_within_components_lose_no_condition():
-    """Negative control of the one before."""
-    conditions, p = conditions_of(two_valued(0.5, 2))
-    assert Whitening(conditions, p).independent.all()
-
-
 def test_log_determinant_is_that_of_the_covariance(case):
     conditions, p, whitening = case
     _, expected = np.linalg.slogdet(monomial_covariance(conditions, p))
@@ -121,14 +101,6 @@ def test_dependent_slopes_are_left_out_of_a_projection():
     np.testing.assert_allclose(twice.project(columns), once.project(columns), atol=1e-10)
     left = columns - slopes @ np.linalg.lstsq(slopes, columns, rcond=None)[0]
     np.testing.assert_allclose(once.project(columns), left, atol=1e-10)
-
-
-def test_one_component_has_no_free_weight():
-    conditions, p = conditions_of(random_mixture(1, 3, seed=0))
-    assert Whitening(conditions, p).projection.rank == 6
-    two = Parameters(np.array([0.5, 0.5]), np.array([-1.0, 1.0])[:, None] * np.ones((2, 3)),
-                     np.ones((2, 3)))  # fmt: skip
-    assert Whitening(conditions, two).projection.rank == 13
 
 
 def test_a_correlation_that_rounding_made_indefinite_gets_a_larger_ridge(case, monkeypatch):

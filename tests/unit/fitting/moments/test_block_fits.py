@@ -9,21 +9,16 @@ from block_laws import block_law, blocks_of, exact_block_moments, standardized
 from scipy.optimize import linear_sum_assignment
 
 from momentmix.capacity import choose_order, robust_rank
-from momentmix.errors import InputError
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.inference.correlations import find_correlations
 from momentmix.fitting.inference.over_identification import check_conditions
 from momentmix.fitting.inference.tested_conditions import choose_conditions
-from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.candidates import draw_candidates, least_components
 from momentmix.fitting.moments.fit import (
     SMALLER,
     fit_moments,
-    one_component,
 )
-from momentmix.fitting.moments.splits import split_starts
-from momentmix.fitting.moments.spread import fit_spread, resolvable
 from momentmix.fitting.moments.whitening import Whitening
 from momentmix.mixture.gaussian import sample
 from momentmix.mixture.parameters import Parameters
@@ -75,31 +70,6 @@ def test_rank_of_exact_moments(exact):
     assert least_components(moments, rng) > truth.n_components
 
 
-def test_spread_is_linear_in_the_moments(exact):
-    truth, moments = exact
-    structure = moments.structure(truth.blocks)
-    found = fit_spread(moments, truth.weights, truth.means, structure)
-    assert found.spread == pytest.approx(truth.spread, abs=1e-6)
-
-
-def test_one_component_has_the_total_covariance(exact):
-    truth, moments = exact
-    found = one_component(moments, truth.blocks)
-    total = np.einsum("i,ij,ik->jk", truth.weights, truth.means, truth.means)
-    total += np.tensordot(truth.weights, truth.matrices, axes=1)
-    j, k = truth.blocks.pairs.T
-    assert found.covariances[0] == pytest.approx(total[j, k], abs=1e-9)
-    assert found.variances == pytest.approx(1.0)
-
-
-def test_halves_of_a_component_keep_its_mean_and_are_positive_definite(exact):
-    truth, moments = exact
-    for start in split_starts(moments, one_component(moments, truth.blocks)):
-        assert start.n_components == 2
-        assert start.weights @ start.means == pytest.approx(0.0, abs=1e-9)
-        assert np.linalg.eigvalsh(start.matrices).min() > 0
-
-
 # -- rows -------------------------------------------------------------------------------------
 
 
@@ -139,17 +109,6 @@ def test_other_blocks_are_rejected_and_correlated_pairs_named(drawn):
     pairs = {tuple(pair) for pair in truth.blocks.pairs.tolist()}
     found = [(c.first, c.second) for c in test.correlations[:4]]
     assert set(found) <= pairs
-
-
-def test_pairs_of_one_block_are_not_tested(drawn):
-    truth, moments, fit = drawn
-    wrong = Parameters(
-        fit.raw.weights, fit.raw.means * 1.2, fit.raw.variances, fit.raw.covariances, truth.blocks
-    )
-    test = check_conditions(moments, wrong, np.random.default_rng(0))
-    assert test.correlations
-    for c in test.correlations:
-        assert truth.blocks.block_of[c.first] != truth.blocks.block_of[c.second]
 
 
 def diagonal_but_for(correlations, n_rows, seed):
@@ -198,21 +157,6 @@ def test_no_correlation_is_found_where_there_is_none():
 # -- covariances for a density ----------------------------------------------------------------
 
 
-def test_resolvable_covariances():
-    """Nothing changes where errors are small; where they are large, eigenvalues are raised."""
-    truth = block_law((3, 2, 1), 2, seed=4)
-    z, moments = standardized(truth)[0], exact_block_moments(truth)
-    structure = moments.structure(z.blocks)
-    size = z.n_free + 1
-    same = resolvable(z, Uncertainty(z, 1e-9 * np.eye(size), False), structure)
-    assert same.spread == pytest.approx(z.spread, abs=1e-9)
-    raised = resolvable(z, Uncertainty(z, 0.2 * np.eye(size), False), structure)
-    before, after = structure.eigenvalues(z), structure.eigenvalues(raised)
-    assert (after >= before - 1e-9).all()
-    assert after.max() <= max(1.0, before.max()) + 1e-9
-    assert (after > before + 0.02).any()
-
-
 # -- capacity ---------------------------------------------------------------------------------
 
 
@@ -247,8 +191,3 @@ def test_orders_with_blocks():
     assert choose_order(15, 5, blocks=threes) == 4
     assert choose_order(15, 6, blocks=threes) == 5
     assert robust_rank(6, 4, [[0, 1, 2], [3, 4, 5]]) == 1  # two blocks
-
-
-def test_the_printed_method_has_no_blocks():
-    with pytest.raises(InputError, match='method="robust"'):
-        largest_rank(5, 3, blocks=[[0, 1]])

@@ -14,7 +14,7 @@ from momentmix.fitting.from_moments import elbow, least_components
 from momentmix.fitting.moments.candidates import draw_candidates, partition_shapes
 from momentmix.fitting.moments.conditions import build_conditions
 from momentmix.fitting.moments.fit import fit_moments
-from momentmix.fitting.moments.pool import merge_means, select_means
+from momentmix.fitting.moments.pool import merge_means
 from momentmix.fitting.moments.spread import fit_spread
 from momentmix.mixture.blocks import Blocks
 
@@ -50,21 +50,6 @@ def test_every_partition_shape_holds_the_rank_it_claims():
             count_monomials(right, shape.right_degree),
         )
         assert shape.rank == min(sides) >= 10
-
-
-def test_selection_keeps_the_true_means_among_decoys():
-    truth = random_mixture(3, 6, seed=5)
-    moments = exact_moments(truth, 3)
-    standard = truth.parameters.standardized(moments.shift, moments.scale)
-    decoys = np.random.default_rng(0).normal(size=(40, 6))
-    conditions = build_conditions(moments, 3)
-    pool = np.concatenate([decoys, standard.means])
-    weights, means = select_means(conditions, pool, np.ones(conditions.size), 3)
-    order = np.argsort(weights)
-    np.testing.assert_allclose(weights[order], np.sort(standard.weights), atol=1e-6)
-    np.testing.assert_allclose(
-        means[order], standard.means[np.argsort(standard.weights)], atol=1e-6
-    )
 
 
 def test_merging_means_keeps_the_overall_mean():

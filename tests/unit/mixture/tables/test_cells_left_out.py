@@ -10,7 +10,7 @@ from scipy.special import logsumexp
 from unit.mixture.table_truths import NAMES, PLANS, all_families
 
 import momentmix as mm
-from momentmix.errors import FitWarning, InputError, InputTypeError
+from momentmix.errors import FitWarning, InputError
 
 GAPS = [(), (0,), (1,), (0, 1), (1, 3), (0, 1, 2), (0, 1, 2, 3)]
 
@@ -104,12 +104,6 @@ def test_infinite_numbers_have_no_density():
         mixture.predict({name: rows[:, j] for j, name in enumerate("abcd")})
 
 
-def test_objects_that_are_no_numbers_are_refused():
-    for rows in ([[1.0, 2.0, None, "x"]], [[1.0, 2.0, None, [3]]], [[1.0, 2.0, None, 1j]]):
-        with pytest.raises(InputTypeError, match="column 3"):
-            joined().predict(np.array(rows, dtype=object))
-
-
 # -- levels that no training row had ------------------------------------------------------------
 
 
@@ -146,29 +140,6 @@ def test_unseen_levels_are_left_out(column, value, values):
             use(row)
 
 
-def test_a_missing_cell_still_tells_where_the_model_has_it():
-    mixture = all_families()
-    missing, unseen = mixture.log_prob(cells(plan=None)), cells(plan="platinum")
-    assert mixture.log_prob(cells(plan=None), unseen="missing") == missing
-    assert abs(mixture.log_prob(unseen, unseen="missing") - missing) > 0.1
-
-
-def test_nothing_but_unseen_levels():
-    plan = mm.CategoricalBlock([[0.5, 0.5], [0.1, 0.9]], ("a", "b"), seen=[0.2, 0.9])
-    mixture = mm.Mixture.from_blocks([0.25, 0.75], [plan, mm.BernoulliBlock([0.5, 0.1])])
-    rows = [["c", 1], ["a", 7], ["c", 7], [None, 7]]
-    logs = mixture.log_prob(rows, unseen="missing")
-    expected = [0.25 * 0.5 + 0.75 * 0.1, 0.25 * 0.2 * 0.5 + 0.75 * 0.9 * 0.1, 1.0, 0.2 + 0.075]
-    np.testing.assert_allclose(np.exp(logs), expected, rtol=1e-11)
-    shares = mixture.predict_proba(rows, unseen="missing")
-    np.testing.assert_allclose(shares[2], [0.25, 0.75], rtol=1e-14)
-
-
-def test_bad_words_for_unseen_levels():
-    with pytest.raises(InputError, match="unseen must be 'error' or 'missing'; got 'drop'"):
-        diagonal().predict(np.zeros((1, 4)), unseen="drop")
-
-
 @pytest.fixture(scope="module")
 def of_levels():
     """A mixture whose levels are whole numbers, and one whose levels are text."""
@@ -196,15 +167,3 @@ def test_a_column_of_another_type_is_not_left_out_in_silence(of_levels, n_rows, 
                 method(rows, unseen="missing")
         with pytest.raises(InputError, match="must hold its levels"):
             mixture.predict(rows)
-
-
-def test_a_column_of_other_levels_is_not_left_out_in_silence(of_levels):
-    table, whole, text = of_levels
-    for mixture, other in [(whole, table["k"] + 7), (text, np.full(300, "other"))]:
-        with pytest.warns(FitWarning, match="none of the 300 cells of column 2"):
-            mixture.predict({**table, "k": other}, unseen="missing")
-    some = table["k"].copy()
-    some[1:] = 9
-    whole.predict({**table, "k": some}, unseen="missing")  # one cell is a level
-    whole.predict({"x": [0.1], "y": [0.2], "k": [9]}, unseen="missing")  # a row, as it may come
-    whole.predict({"x": [0.1] * 2, "y": [0.2] * 2, "k": [np.nan] * 2}, unseen="missing")

@@ -3,11 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import multivariate_normal
 from unit.mixture.table_truths import NAMES, all_families, joint_densities, with_gaps
 
 import momentmix as mm
-from momentmix import Mixture
 from momentmix.errors import InputError
 from momentmix.families.counts import PoissonBlock
 from momentmix.families.gaussian import GaussianBlock
@@ -42,46 +40,11 @@ def assert_same(found, expected, rtol=1e-9):
 # -- the value ----------------------------------------------------------------------------------
 
 
-def test_columns_in_their_own_units(mixture):
-    assert mixture.feature_names == NAMES
-    assert mixture.n_columns == mixture.n_features == 8
-    blocks = {block.names[0]: block for block in mixture.blocks}
-    np.testing.assert_array_equal(mixture.means[:, 0], blocks["age"].means[:, 0])
-    np.testing.assert_array_equal(mixture.means[:, 1], blocks["smokes"].by_level["yes"])
-    np.testing.assert_array_equal(mixture.means[:, 2], blocks["visits"].rates)
-    assert np.isnan(mixture.means[:, 3]).all()
-    p = blocks["smokes"].probabilities
-    np.testing.assert_array_equal(mixture.variances[:, 1], p * (1 - p))
-    np.testing.assert_array_equal(mixture.variances[:, 2], blocks["visits"].rates)
-    covariances = mixture.covariances
-    np.testing.assert_array_equal(covariances[:, 4:6, 4:6], blocks["x"].covariances)
-    assert np.isnan(covariances[:, 3]).all()
-    assert np.isnan(covariances[:, :, 3]).all()
-    others = np.delete(np.arange(8), 3)
-    block_of = np.array([0, 1, 2, 3, 4, 4, 5, 6])[others]
-    between = block_of[:, None] != block_of
-    assert (covariances[:, others][:, :, others][:, between] == 0).all()
-    shares = ", ".join(f"{100 * weight:.0f} %" for weight in mixture.weights)
-    assert repr(mixture) == (
-        f"Mixture(3 components: {shares}; 8 columns: 3 gaussian, 2 bernoulli, 2 poisson, "
-        "1 categorical)"
-    )
-
-
 def test_features_and_blocks_are_the_same_mixture(mixture):
     again = mixture_of_parameters(mixture.parameters, schema=mixture.schema)
     assert_same(again, mixture)
     with pytest.raises(InputError, match="must be those of the 13 features of the schema"):
         mixture_of_parameters(mixture.select(["x", "y"]).parameters, schema=mixture.schema)
-
-
-def test_numbers_without_missing_cells_have_no_schema():
-    block = GaussianBlock([[0.0, 1.0]], [[[1.0, 0.5], [0.5, 1.0]]], ("a", "b"))
-    joined = mm.Mixture.from_blocks([1.0], [block])
-    assert joined.schema is None
-    assert joined.feature_names == ("a", "b")
-    single = mm.Mixture.from_blocks([1.0], [GaussianBlock([1.0], [4.0])])
-    assert single.variances.tolist() == [[4.0]]
 
 
 # -- densities ----------------------------------------------------------------------------------
@@ -187,14 +150,6 @@ def test_draws_have_the_law_of_the_mixture(mixture):
     assert mixture.sample(5, random_state=5)[0]["age"].shape == (5,)
 
 
-def test_draws_without_names_are_an_array():
-    blocks = [PoissonBlock([2.0]), BernoulliBlock([0.5], ("no", "yes"), seen=[0.5])]
-    rows, labels = mm.Mixture.from_blocks([1.0], blocks).sample(50, random_state=0)
-    assert rows.shape == (50, 2)
-    assert set(rows[:, 1]) == {"no", "yes", None}
-    assert labels.tolist() == [0] * 50
-
-
 # -- bad blocks ---------------------------------------------------------------------------------
 
 
@@ -202,19 +157,13 @@ def test_draws_without_names_are_an_array():
     ("make", "message"),
     [
         (lambda: BernoulliBlock([1.2]), "probabilities must be from 0 to 1; got \\[1.2\\]"),
-        (lambda: BernoulliBlock([0.5], (0, 1, 2)), "must have 2 different levels"),
         (lambda: BernoulliBlock([np.nan]), "NaN only in a component that never sees"),
         (lambda: BernoulliBlock([0.5], seen=[0.0]), "seen is 0 in all of them"),
-        (lambda: BernoulliBlock([0.5], seen=[1.5]), "seen must be 1 probabilities"),
         (lambda: BernoulliBlock([0.5], columns=(0, 1)), "block has one column; got 2"),
-        (lambda: BernoulliBlock([np.inf]), "probabilities must be finite; it holds infinity"),
         (lambda: CategoricalBlock([[0.5, 0.4]], (0, 1)), "with sum 1 in each component"),
-        (lambda: CategoricalBlock([[1.5, -0.5]], (0, 1)), "must be non-negative"),
         (lambda: CategoricalBlock([[0.5, 0.5]], (0, 1, 2)), "a column for each of the 3 levels"),
         (lambda: PoissonBlock([-1.0]), "rates of counts must be from 0 to 2"),
-        (lambda: PoissonBlock([[1.0]]), "rates must have 1 dimension"),
         (lambda: GaussianBlock([0.0], [[1.0]]), "shapes \\(r, k\\) and \\(r, k, k\\)"),
-        (lambda: GaussianBlock([0.0, np.nan], [1.0, 1.0]), "means must be finite"),
         (lambda: GaussianBlock([0.0], [-1.0], seen=[0.5]), "variances must be non-negative"),
     ],
 )
@@ -241,110 +190,3 @@ def test_bad_blocks(make, message):
 def test_bad_mixtures(weights, blocks, message):
     with pytest.raises((InputError, mm.errors.InputTypeError), match=message):
         mm.Mixture.from_blocks(weights, blocks)
-
-
-def test_blocks_with_numbers_of_their_columns():
-    blocks = [
-        GaussianBlock([[5.0, 1.0]], [[[4.0, 1.0], [1.0, 2.0]]], columns=(2, 0)),
-        PoissonBlock([3.0], columns=(1,)),
-    ]
-    mixture = mm.Mixture.from_blocks([1.0], blocks)
-    assert mixture.means.tolist() == [[1.0, 3.0, 5.0]]
-    assert mixture.covariances[0].tolist() == [[2, 0, 1], [0, 3, 0], [1, 0, 4]]
-
-
-WEIGHTS = np.array([0.4, 0.6])
-MEANS = np.array([[50.0, 49.0, 52.0], [48.0, 51.0, 50.0]])
-COVARIANCES = np.array(
-    [
-        [[2.0, 0.9, 0.5], [0.9, 1.5, -0.4], [0.5, -0.4, 1.2]],
-        [[1.0, -0.6, 0.2], [-0.6, 2.5, 0.8], [0.2, 0.8, 3.0]],
-    ]
-)
-SEEN = np.array([[0.5, 1.0, 0.8], [0.9, 1.0, 0.6]])
-SMOKES = np.array([0.3, 0.7])
-
-
-def joined(means=MEANS, covariances=COVARIANCES, seen=SEEN):
-    block = GaussianBlock(means, covariances, ("a", "b", "c"), seen=seen)
-    return Mixture.from_blocks(
-        WEIGHTS, [block, BernoulliBlock(SMOKES, ("no", "yes"), names="smokes")]
-    )
-
-
-def expected_joint(values, smokes):
-    """Joint log-densities (n, r), row by row."""
-    table = np.empty((len(values), 2))
-    for n, row in enumerate(values):
-        known = ~np.isnan(row)
-        for i in range(2):
-            seen = np.where(known, SEEN[i], np.where(SEEN[i] == 1, 1.0, 1 - SEEN[i]))
-            total = np.log(WEIGHTS[i]) + np.log(seen).sum()
-            total += np.log(SMOKES[i] if smokes[n] else 1 - SMOKES[i])
-            if known.any():
-                own = COVARIANCES[i][np.ix_(known, known)]
-                total += multivariate_normal(MEANS[i][known], own).logpdf(row[known])
-            table[n, i] = total
-    return table
-
-
-def test_density_is_that_of_what_is_seen():
-    mixture = joined()
-    table, _ = mixture.sample(300, random_state=1)
-    table["b"][:20] = np.nan  # missing where the model knows of no missing cells
-    values = np.column_stack([table[name] for name in "abc"])
-    joint = expected_joint(values, [label == "yes" for label in table["smokes"]])
-    total = np.logaddexp.reduce(joint, axis=1)
-    np.testing.assert_allclose(mixture.log_prob(table), total, rtol=0, atol=1e-11)
-    shares = np.exp(joint - total[:, None])
-    np.testing.assert_allclose(mixture.predict_proba(table), shares, rtol=0, atol=1e-11)
-    shuffled = dict(table, a=np.roll(table["a"], 1))
-    assert np.abs(mixture.log_prob(shuffled) - total).max() > 0.1
-
-
-def test_samples_have_cells_missing_as_the_model_says():
-    table, labels = joined().sample(20000, random_state=3)
-    values = np.column_stack([table[name] for name in "abc"])
-    for i in range(2):
-        own = values[labels == i]
-        shares = (~np.isnan(own)).mean(axis=0)
-        errors = np.sqrt(SEEN[i] * (1 - SEEN[i]) / len(own))
-        assert (np.abs(shares - SEEN[i]) <= 4 * errors).all()
-        both = own[~np.isnan(own).any(axis=1)]
-        spread = np.sqrt(2.0 / len(both)) * np.diag(COVARIANCES[i])
-        assert (np.abs(np.cov(both.T).diagonal() - np.diag(COVARIANCES[i])) <= 4 * spread).all()
-
-
-def test_parts_keep_what_is_seen():
-    mixture = joined()
-    assert (mixture.select(["c", "a"]).blocks[0].seen == SEEN[:, [2, 0]]).all()
-    assert (mixture.select(["a"]).blocks[0].seen == SEEN[:, 0]).all()
-    assert mixture.select(["b"]).schema is None
-    given = mixture.condition({"a": 51.0}).blocks[0]
-    slope = COVARIANCES[0, 1, 0] / COVARIANCES[0, 0, 0]
-    assert given.means[0, 0] == pytest.approx(49.0 + slope * 1.0)
-    assert (given.seen == SEEN[:, 1:]).all()
-
-
-def test_component_that_never_sees_a_column_has_nan(tmp_path):
-    means, covariances, seen = MEANS.copy(), COVARIANCES.copy(), SEEN.copy()
-    means[0, 0], covariances[0, 0], covariances[0, :, 0], seen[0, 0] = np.nan, np.nan, np.nan, 0.0
-    mixture = joined(means, covariances, seen)
-    mixture.save(tmp_path / "model.json")
-    loaded = Mixture.load(tmp_path / "model.json")
-    assert np.isnan(loaded.means[0, 0])
-    assert np.isfinite(loaded.means[1, 0])
-    row = {"a": [50.0], "b": [50.0], "c": [None], "smokes": ["no"]}
-    assert loaded.predict(row)[0] == 1
-    assert np.isfinite(loaded.log_prob(row)).all()
-
-
-def test_bad_probabilities_are_refused():
-    with pytest.raises(InputError, match=r"must have shape \(2, 3\)"):
-        joined(seen=SEEN[:, 0])
-    with pytest.raises(InputError, match="from 0 to 1"):
-        joined(seen=SEEN + 0.5)
-    unknown = MEANS.copy()
-    unknown[0, 0] = np.nan
-    with pytest.raises(InputError, match="never sees"):
-        joined(means=unknown)

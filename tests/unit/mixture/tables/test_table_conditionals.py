@@ -12,9 +12,7 @@ from unit.mixture.table_truths import (
 )
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError
-from momentmix.families.counts import PoissonBlock
-from momentmix.families.gaussian import GaussianBlock
+from momentmix.errors import InputError
 from momentmix.families.levels import BernoulliBlock
 from momentmix.mixture.density import log_sums
 from momentmix.mixture.matching import match_components
@@ -72,40 +70,6 @@ def test_missing_values_are_not_known(mixture):
     np.testing.assert_array_equal(known.weights, mixture.condition(row).weights)
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"plan": "platinum"}, "must hold its levels"),
-        ({"height": 3}, "no feature named 'height'"),
-    ],
-)
-def test_bad_conditions(mixture, values, message):
-    with pytest.raises((InputError, InputTypeError), match=message):
-        mixture.condition(values)
-
-
-def test_other_names(mixture):
-    names = [name.upper() for name in NAMES]
-    renamed = mixture.with_feature_names(names)
-    assert renamed.schema.column_names == renamed.feature_names == tuple(names)
-    assert renamed.blocks[4].names == ("X", "Y")
-    unnamed = mixture.with_feature_names(None)
-    assert isinstance(unnamed.sample(3, random_state=0)[0], np.ndarray)
-    assert mixture.feature_names == NAMES
-
-
-def test_singular_columns_have_no_density():
-    blocks = [
-        GaussianBlock([0.0, 1.0, 2.0], [0.1, 4.0, 1.0], seen=[0.5, 0.5, 0.0]),
-        PoissonBlock([1.0, 2.0, 3.0]),
-        GaussianBlock(np.zeros((3, 2)), [[[1.0, 1.0], [1.0, 1.0]]] * 3),
-    ]
-    mixture = mm.Mixture.from_blocks([0.25, 0.25, 0.5], blocks)
-    assert not mixture.has_density
-    with pytest.raises(InputError, match="singular"):
-        mixture.log_prob([[1.0, 2.0, 0.0, 0.0]])
-
-
 def test_components_are_matched_by_features(mixture):
     order = np.array([2, 0, 1])
     blocks = [block.chosen(order) for block in mixture.blocks]
@@ -120,18 +84,5 @@ def test_components_are_matched_by_features(mixture):
             b.probabilities, ("off", "on"), names="member", seen=b.seen, columns=(7,)
         ) for b in mixture.blocks]
     )  # fmt: skip
-    with pytest.raises(InputError, match=r"'member' 'bernoulli' .* and 'member' 'bernoulli' 'off'"):
+    with pytest.raises(InputError, match="levels"):
         mixture.align(fewer)
-
-
-def test_matching_where_one_has_no_missing_cells():
-    """Centers, and whether cells may be missing, are no part of what is compared."""
-    one = mm.Mixture.from_blocks(
-        [0.5, 0.5],
-        [GaussianBlock([0.0, 9.0], [1.0, 1.0], seen=[0.9, 0.8]), PoissonBlock([1, 5])],
-    )
-    two = mm.Mixture.from_blocks(
-        [0.5, 0.5], [GaussianBlock([9.0, 0.0], [1, 1]), PoissonBlock([5, 1])]
-    )
-    np.testing.assert_array_equal(one.align(two).means, one.means)
-    np.testing.assert_array_equal(two.align(one).means, two.means)

@@ -8,21 +8,11 @@ from unit.mixture.table_truths import NAMES, all_families, with_gaps
 
 import momentmix as mm
 from momentmix.errors import ModelFileError
-from momentmix.families.gaussian import GaussianBlock
-from momentmix.families.levels import BernoulliBlock
 
 
 @pytest.fixture(scope="module")
 def mixture():
     return all_families()
-
-
-def never_seen():
-    blocks = [
-        GaussianBlock([1.0, np.nan], [1.0, np.nan], "a", seen=[0.5, 0.0]),
-        BernoulliBlock([0.25, 0.5], names="b"),
-    ]
-    return mm.Mixture.from_blocks([0.25, 0.75], blocks)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
@@ -38,26 +28,6 @@ def test_the_same_bits_come_back(tmp_path, seed):
     loaded.save(again)
     assert again.read_bytes() == path.read_bytes()
     assert path.read_bytes().isascii()
-
-
-def test_what_is_never_seen_is_null(tmp_path):
-    path = tmp_path / "model.json"
-    never_seen().save(path)
-    document = json.loads(path.read_text())
-    assert document["version"] == 4
-    assert document["blocks"][0]["means"] == [[1.0], [None]]
-    assert document["blocks"][0]["seen"] == [0.5, 0.0]
-    assert document["blocks"][1]["seen"] is None
-    loaded = mm.Mixture.load(path)
-    np.testing.assert_array_equal(loaded.means, [[1.0, 0.25], [np.nan, 0.5]])
-
-
-def test_numbers_and_white_space_may_be_written_anew(mixture, tmp_path):
-    path = tmp_path / "model.json"
-    mixture.save(path)
-    text = path.read_text().replace('"levels": []', '"levels": [  ]')
-    path.write_text(text.replace(".0,", ","))
-    assert mm.Mixture.load(path).n_components == 3
 
 
 def test_a_changed_number_does_not_pass(mixture, tmp_path):
@@ -99,36 +69,23 @@ def at(*place):
 COLUMN, BLOCK = ("schema", "columns"), ("blocks",)
 BAD = [
     (at("schema"), at, "lacks schema"),
-    (at("means"), [[0.0]], "unknown keys: 'means'"),
-    (at("schema", "more"), 1, "schema holds unknown keys: 'more'"),
-    (at(*COLUMN), [], "at least one column"),
     (at(*COLUMN, 0, "family"), "normal", "families must be"),
     (at(*COLUMN, 1, "levels"), ["no"], "must have 2 different levels"),
-    (at(*COLUMN, 1, "levels"), ["no", 1], "all strings, or all integers"),
     (at(*COLUMN, 1, "levels"), ["no", "\ud800"], "unpaired surrogate"),
     (at(*COLUMN, 0, "name"), "x", "different names"),
-    (at(*COLUMN, 0, "name"), None, "must have a name, or none"),
     (at(*COLUMN, 2, "center"), 3.0, "only gaussian columns with missing cells have a center"),
-    (at(*COLUMN, 0, "center"), 1e308, "must be finite"),
     (at(*COLUMN, 0, "has_missing"), 1, "must be true or false"),
     (at(*COLUMN, 2, "has_missing"), True, "seen as the schema has missing cells"),
-    (at(*BLOCK), [], "must have at least one block"),
     (at(*BLOCK, 4, "columns"), [5, 4], "in ascending order"),
     (at(*BLOCK, 4, "columns"), [4, 9], "not all gaussian in the schema"),
-    (at(*BLOCK, 4, "columns"), [-1, 5], "blocks.columns is -1, out of range"),
-    (at(*BLOCK, 0, "family"), "normal", "whose family is one of 'gaussian'"),
+    (at(*BLOCK, 0, "family"), "normal", "a family that is known"),
     (at(*BLOCK, 2, "family"), "gaussian", "lacks covariances, means"),
     (at(*BLOCK, 1, "probabilities"), [0.5, 0.5], "blocks must have 3 components"),
     (at(*BLOCK, 1, "probabilities", 0), 1.5, "probabilities must be from 0 to 1"),
-    (at(*BLOCK, 1, "probabilities", 0), None, "may be NaN only in a component that never sees"),
     (at(*BLOCK, 2, "rates", 0), -1.0, "rates of counts must be from 0"),
-    (at(*BLOCK, 3, "probabilities", 0), [0.5, 0.5, 0.5], "with sum 1 in each component"),
     (at(*BLOCK, 3, "seen"), None, "seen as the schema has missing cells"),
-    (at(*BLOCK, 3, "seen", 0), 1.5, "seen must be 3 probabilities"),
     (at(*BLOCK, 4, "covariances", 0, 0, 1), 9.0, "must be symmetric"),
-    (at(*BLOCK, 4, "means", 0), [1.0], "lists"),
     (at(*BLOCK, 4, "covariances", 0), [[1.0, 2.0], [2.0, 1.0]], "positive semidefinite"),
-    (at(*BLOCK, 0, "covariances", 0), [[-1.0]], "variances must be non-negative"),
     (at("weights", 0), 0.9, "weights must be non-negative with sum 1"),
 ]
 

@@ -1,0 +1,133 @@
+"""Rows with missing cells: the density of what is observed, and values given it.
+
+| symbol | name here | shape |
+|---|---|---|
+| K, U: features of a block that are observed, and missing, in a row | ``observed``, ``missing`` | |
+| log p_i(z_K) − log p_i(z_K, z_U), a linear function of T(z) | ``change`` | (…, r, n_T) |
+| E_i[z_U given z_K] = a_i + B_i z_K, Cov_i[z_U given z_K] = C_i | `conditional` | |
+
+Densities of all rows are taken as if no cell were missing, with any number in its place; the rows
+of each pattern within a block are corrected (`correct_joint`). Fits, densities, predictions and
+findings do this; columns that model their missing cells by themselves need no correction.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from momentmix._typing import Float, Int
+from momentmix.families.gaussian import regression, rows_by_pattern
+from momentmix.mixture.blocks import Blocks
+from momentmix.mixture.parameters import Parameters
+
+
+class Pattern(NamedTuple):
+    """Rows (m,) in which the same features of one block are observed."""
+
+    rows: Int
+    observed: Int
+    missing: Int
+    block: Int  # all features of the block, ascending
+    features: Float  # T of these in the rows, (n_T, m)
+    places: Int  # of T of the block in T(z), (n_T,)
+    is_kept: NDArray[np.bool_]  # which of these are T of observed features
+    tables: tuple[Int, Int]  # where matrices of the observed and of all features are in a spread
+    part: int | None = None  # its number in `Blocks.laws`, where the block has one
+
+    @property
+    def order(self) -> Int:
+        """Observed features, then missing ones."""
+        return np.concatenate([self.observed, self.missing])
+
+
+def missing_values(features: Float, blocks: Blocks) -> NDArray[np.bool_]:
+    """Which joined values are missing in rows T(z), (d, n), by the features that say so."""
+    is_missing = np.zeros((blocks.n_features, features.shape[1]), dtype=bool)
+    middles = {part.features[-1]: part.observed_middle for part in blocks.laws}
+    for value, seen, _ in blocks.missing:
+        is_missing[value] = features[seen] <= middles[seen]
+    return is_missing
+
+
+def patterns(
+    features: Float, blocks: Blocks, is_missing: NDArray[np.bool_] | None = None
+) -> list[Pattern]:
+    """The patterns of rows T(z) in which some features (d, n) of a block are missing.
+
+    By default the joined values that are missing.
+    """
+    if is_missing is None:
+        if not blocks.missing:
+            return []
+        is_missing = missing_values(features, blocks)
+    d, found = blocks.n_features, []
+    numbers = {part.features: number for number, part in enumerate(blocks.laws)}
+    any_missing = is_missing.any(axis=1)
+    for features_of_block in blocks.partition:
+        block, part = np.array(features_of_block), numbers.get(features_of_block)
+        if not any_missing[block].any():
+            continue
+        j, k = np.triu_indices(block.size if part is None else 0, 1)
+        table = np.zeros((0, 0), dtype=np.int64) if part is not None else blocks.table(block)
+        places = np.concatenate([block, d + block, d + table[j, k], [blocks.n_statistics - 1]])
+        if part is not None:
+            places = blocks.statistics_of(part)
+        incomplete = np.flatnonzero(is_missing[block].any(axis=0))
+        for missing, members in rows_by_pattern(is_missing[np.ix_(block, incomplete)].T):
+            rows, seen = incomplete[members], ~missing
+            is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
+            order = np.argsort(missing, kind="stable") if part is None else []
+            tables = table[np.ix_(order, order)], table
+            parts = block[seen], block[missing], block, features[np.ix_(places, rows)]
+            found.append(Pattern(rows, *parts, places, is_kept, tables, part))
+    return found
+
+
+def _density(p: Parameters, features: Int, table: Int, part: int | None = None) -> Float:
+    """Log-densities of some features of one block as linear functions of their T, (…, r, n_T)."""
+    if part is not None:
+        return p.blocks.laws[part].coefficients(p.means[..., features], p.variances[..., features])
+    means, inverses = p.means[..., features], np.linalg.inv(p.spread[..., table])
+    linear, (j, k) = (inverses @ means[..., None])[..., 0], np.triu_indices(features.size, 1)
+    squares = -0.5 * np.diagonal(inverses, axis1=-2, axis2=-1)
+    volume = np.linalg.slogdet(inverses)[1] - features.size * np.log(2 * np.pi)
+    constants = 0.5 * (volume - (linear * means).sum(axis=-1))
+    return np.concatenate([linear, squares, -inverses[..., j, k], constants[..., None]], axis=-1)
+
+
+def correct_joint(
+    joint: Float, p: Parameters, found: list[Pattern], log_units: Float | None = None
+) -> None:
+    """Correct log-densities (…, r, n) of rows as if all cells were observed; in place.
+
+    They are densities in units of which `log_units` (d,) are the logarithms. By default they become
+    those of joined values with missing cells in the units of the data.
+    """
+    if log_units is None:
+        log_units = np.zeros(p.blocks.n_features)
+        for value, _, unit in p.blocks.missing:
+            log_units[value] = np.log(unit)
+        joint -= log_units.sum()
+    complete = dict[int, Float]()  # log-densities of whole blocks
+    for pattern in found:
+        first = int(pattern.block[0])
+        if first not in complete:
+            complete[first] = _density(p, pattern.block, pattern.tables[1], pattern.part)
+        change, k = -complete[first], pattern.observed.size
+        if k:
+            change[..., pattern.is_kept] += _density(p, pattern.observed, pattern.tables[0][:k, :k])
+        change[..., -1] += log_units[pattern.missing].sum()
+        joint[..., pattern.rows] += change @ pattern.features
+
+
+def conditional(p: Parameters, pattern: Pattern) -> tuple[Float, Float, Float]:
+    """Missing values given those observed: a (…, r, u), B (…, r, u, k), C (…, r, u, u)."""
+    k = pattern.observed.size
+    is_missing = np.arange(pattern.block.size) >= k
+    slopes, rest = regression(p.spread[..., pattern.tables[0]], is_missing)
+    constants = p.means[..., pattern.missing]
+    constants = constants - (slopes @ p.means[..., pattern.observed, None])[..., 0]
+    return constants, slopes, rest
