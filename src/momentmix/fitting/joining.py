@@ -188,7 +188,7 @@ class BlockSearch:
 
     def densities(self, p: Parameters) -> Float:
         """Log-density of each row."""
-        return log_sums(joint_of(self.sample.of_blocks(p.blocks).features, p))
+        return np.asarray(log_sums(joint_of(self.sample.of_blocks(p.blocks).features, p)))
 
     def held_out(self, p: Parameters) -> Float:
         """Log-density of each row under the mixture that EM finds from `p` for other rows."""
