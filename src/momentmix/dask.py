@@ -172,16 +172,13 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
 
     # Columns of partitions may come in another order than in a mixture without names.
     names = rows_of(example, "the collection").column_names
-    if names is not None:
-        mixture = mixture.with_feature_names(names)
-        schema = Schema(mixture.columns)
+    mixture = mixture if names is None else mixture.with_feature_names(names)
+    schema = Schema(mixture.columns)
 
     def labels(block: Any, number: int) -> NDArray[np.int64]:
         if not len(block):
             return np.empty(0, np.int64)
-        rows = rows_of(block, f"partition {number}")
-        # Where the mixture has a schema, missing cells are for its density.
-        return np.asarray(mixture.predict(rows.read_all() if mixture.schema is None else rows))
+        return np.asarray(mixture.predict(rows_of(block, f"partition {number}")))
 
     def of_frame(frame: Any, partition_info: Any = None) -> Any:
         found = labels(frame, (partition_info or {"number": 0})["number"])
@@ -236,8 +233,8 @@ def _on_partition(
     with _named(name), few_threads(True):
         table = MemoryTable(data, name)
         takes_all = not like.chosen and len(columns) == source.n_columns
-        reading = Reading(columns=match_columns(source, columns, table, takes_all))
-        rows = reading.open([table], like.missing)
+        columns = match_columns(source, columns, table, takes_all)
+        rows = Reading(columns=columns).open([table], like.missing)
         return [leaf(rows.with_schema(like.encoding) if like.encoding else rows, number, *shared)]
 
 

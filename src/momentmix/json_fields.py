@@ -24,26 +24,20 @@ Decoder = Callable[[Any, str], Any]
 def parse_strict(text: str) -> Any:
     """The value of a JSON text; ValueError (or RecursionError) where it is not strictly one."""
 
-    def no_constant(text: str) -> None:
-        raise ValueError(f"{text} is not a number")
+    def to_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) != len(pairs):
+            raise ValueError("a key occurs twice")
+        return dict(pairs)
+
+    def to_float(text: str) -> float:
+        if not isfinite(float(text)):
+            what = "beyond the range of numbers" if text[-1].isdigit() else "not a number"
+            raise ValueError(f"{text[:20]} is {what}")
+        return float(text)
 
     return json.loads(
-        text, object_pairs_hook=_object, parse_constant=no_constant, parse_float=_finite
+        text, object_pairs_hook=to_object, parse_constant=to_float, parse_float=to_float
     )
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key occurs twice")
-    return result
-
-
-def _finite(text: str) -> float:
-    value = float(text)
-    if not isfinite(value):
-        raise ValueError(f"{text[:20]} is beyond the range of numbers")
-    return value
 
 
 def format_strict(value: Any, indent: int | None = None) -> str:
@@ -95,20 +89,12 @@ def _checked(is_valid: Callable[[Any], bool], requirement: str) -> Decoder:
     return decode
 
 
-def _are_texts(values: Iterable[Any]) -> bool:
-    return all(isinstance(value, str) for value in values)
-
-
 def _is_double(value: Any) -> bool:
     """Whether a parsed value is a number that a double can hold; integers may be too large."""
     return type(value) in (int, float) and abs(value) <= float_info.max
 
 
 text: Decoder = _checked(lambda x: isinstance(x, str), "be a string")
-texts = _checked(lambda x: isinstance(x, list) and _are_texts(x), "be a list of strings")
-text_map = _checked(
-    lambda x: isinstance(x, dict) and _are_texts(x.values()), "hold strings in an object"
-)
 boolean = _checked(lambda x: isinstance(x, bool), "be true or false")
 column = _checked(lambda x: type(x) in (str, int), "be a string or an integer")
 
@@ -177,9 +163,12 @@ def optional(decode: Decoder) -> Decoder:
     return lambda value, place: None if value is None else decode(value, place)
 
 
-class list_of:  # noqa: N801, a decoder like the others
+def list_of(decode: Decoder) -> Decoder:
     """A list of values of one kind."""
+    return _List(decode)
 
+
+class _List:
     def __init__(self, decode: Decoder) -> None:
         self.decode = decode
 
@@ -200,6 +189,10 @@ def map_of(decode: Decoder) -> Decoder:
     return lambda value, place: {
         key: decode(x, f"{place}.{key}") for key, x in is_map(value, place).items()
     }
+
+
+texts = list_of(text)
+text_map = map_of(text)
 
 
 class Fields:

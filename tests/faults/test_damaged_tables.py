@@ -98,7 +98,7 @@ def test_wrong_offsets_and_indices_are_refused_by_every_route(tmp_path, monkeypa
     assert len(lines) == 40
     assert all(line.endswith(": refused") for line in lines), lines
     done = child(
-        "from momentmix.cli import main\nmain(['summarize', 'file-index.arrow', '-o', 'x'])"
+        "from momentmix.cli import main\nmain(['summarize', 'file-index.arrow', '-o', 'x.mms'])"
     )
     assert done.returncode == 1, done.stderr
     assert "file-index.arrow cannot be read; it is truncated, damaged" in done.stderr

@@ -81,14 +81,14 @@ def predict_command(
     names = ["label"]
     names += [f"probability_{i}" for i in range(mixture.n_components)] if probabilities else []
     names += ["log_density"] if density else []
-    counts, total = np.zeros(mixture.n_components + 1, dtype=np.int64), 0.0  # −1 is the last
+    counts, total = np.zeros(mixture.n_components + 1, dtype=np.int64), 0.0  # −1 is the first
 
     def tables() -> Iterator[pa.Table]:
         nonlocal total
         for kept, answer in _predicted(mixture, rows, keep, probabilities, density, unseen):
             labels = answer[:, 0]
             known = labels[~np.isnan(labels)].astype(np.int64)
-            np.add.at(counts, known, 1)
+            counts[:] += np.bincount(known + 1, minlength=len(counts))
             total += float(np.nansum(answer[:, -1]))
             arrays = [pa.array(column, from_pandas=True) for column in answer.T]
             arrays[0] = arrays[0].cast(pa.int32())
@@ -103,7 +103,7 @@ def predict_command(
         _write(output or "-", tables())
     if output is None:
         return
-    n, facts = int(counts.sum()), {"rows_per_component": counts[:-1].tolist()}
+    n, facts = int(counts.sum()), {"rows_per_component": counts[1:].tolist()}
     score = {"log_likelihood_per_row": total / n} if density and n else {}
     if as_json:
         say_json({"output": output, "n_rows": n, **facts, **score})

@@ -72,8 +72,8 @@ def summarize_command(
         if by is None:
             rows = learn(reading.open(rows_source(inputs), missing), families, missing)
             say_notes(rows.notes)
-            order = usual_order(rows.n_features) if order is None else order
-            made = summarize_parts(rows, shards_of(rows, order))
+            wanted = usual_order(rows.n_features) if order is None else order
+            made = summarize_parts(rows, shards_of(rows, wanted))
             if not made.n_rows:
                 raise rows.without_rows()
         else:
@@ -88,17 +88,16 @@ def summarize_command(
             made = whole.at_least(min_rows)
         made.save(output)
     n, d = made.n_rows, rows.n_features
-    facts = {"n_rows": n, "n_dropped": rows.n_dropped, "feature_names": rows.feature_names}
-    said = f"{n:,} row{plural(n)}, {d} feature{plural(d)}"
-    said += f", {rows.n_dropped:,} dropped" if rows.n_dropped else ""
+    order = usual_order(d) if order is None else order
+    facts = {"n_rows": n, "n_dropped": rows.n_dropped, "order": order}
+    facts |= {"feature_names": rows.feature_names}
+    said = f"{n:,} row{plural(n)}{f', {rows.n_dropped:,} dropped' if rows.n_dropped else ''}"
+    said += f", {d} feature{plural(d)}, moments up to order {order}"
     if by is not None:
         facts |= {"n_groups": len(made), "n_groups_left_out": len(whole) - len(made)}
         said += f", {len(made):,} group{plural(len(made))} by {', '.join(made.key_names)}"
         gone = f"{len(whole) - len(made):,} small groups ({whole.n_rows - n:,} rows) left out"
         said += f"; {gone}" if len(whole) > len(made) else ""
-    else:
-        facts |= {"order": order}
-        said += f", moments up to order {order}"
     if as_json:
         say_json({"output": output, **facts})
     else:

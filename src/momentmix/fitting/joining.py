@@ -176,12 +176,19 @@ class BlockSearch:
             if blocks not in rivals:
                 rivals[blocks] = self.priced(self.settled(p, within, blocks))
         larger = [o for blocks, o in rivals.items() if blocks.n_pairs > p.blocks.n_pairs]
-        scores = self.held_out(p) if larger else np.zeros(n)
+        scores = None
         for rival in sorted(larger, key=lambda option: option.parameters.blocks.n_pairs):
-            others = self.held_out(rival.parameters)
-            gains = others - scores
-            if gains.mean() > _ERRORS * gains.std(ddof=1) / n**0.5:
-                self.preferred, scores = rival, others
+            q = rival.parameters
+            gains = self.densities(q) - self.densities(p) - (q.n_free - p.n_free) / n
+            if not _is_clear(gains):  # by Akaike's price, which needs no folds
+                continue
+            scores, others = self.held_out(p) if scores is None else scores, self.held_out(q)
+            if _is_clear(others - scores):
+                self.preferred, p, scores = rival, q, others
+
+    def densities(self, p: Parameters) -> Float:
+        """Log-density of each row."""
+        return np.asarray(log_sums(joint_of(self.sample.of_blocks(p.blocks).features, p)))
 
     def held_out(self, p: Parameters) -> Float:
         """Log-density of each row under the mixture that EM finds from `p` for other rows."""
@@ -242,6 +249,11 @@ class BlockSearch:
         if self.preferred is not None:
             reasons[0] = "held-out rows are predicted best"
         return f"{text}: {', '.join(why or reasons)}"
+
+
+def _is_clear(gains: Float) -> bool:
+    """Whether the gains of rows are larger than 0, beyond chance."""
+    return bool(gains.mean() > _ERRORS * gains.std(ddof=1) / gains.size**0.5)
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:

@@ -384,7 +384,7 @@ class _Model:
         n_rows, errors = None, None
         if isinstance(result, FitFacts):
             n_rows = float(result.n_rows)
-            record = result.record() if isinstance(result, FitResult) else result
+            record: Any = result.record() if isinstance(result, FitResult) else result
             errors = record.standard_errors and record.standard_errors.means
         # Products of joined columns with missing cells are no moments of the model.
         every = list(range(mixture.n_columns))

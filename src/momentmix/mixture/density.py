@@ -328,7 +328,9 @@ class Density:
         self, rows: Float, is_missing: NDArray[np.bool_], reduce: Reduction
     ) -> NDArray[Any]:
         """`map_rows` of rows with missing features."""
-        parts, step = [], max(1, _ENTRIES // self.blocks.n_statistics)
+        # Patterns of joined columns are worth many rows; otherwise the rows stay in a cache.
+        entries = _ENTRIES if self.blocks.joined else 2 * TILE_ENTRIES
+        parts, step = [], max(1, entries // self.blocks.n_statistics)
         for start in range(0, len(rows), step):
             missing = is_missing[start : start + step]
             values = np.where(missing, self.shift, rows[start : start + step])  # any number

@@ -63,23 +63,24 @@ def patterns(
         if not blocks.missing:
             return []
         is_missing = missing_values(features, blocks)
-    d, found = blocks.n_features, []
+    d, found = blocks.n_features, list[Pattern]()
     numbers = {part.features: number for number, part in enumerate(blocks.laws)}
-    any_missing = is_missing.any(axis=1)
-    for features_of_block in blocks.partition:
-        block, part = np.array(features_of_block), numbers.get(features_of_block)
-        if not any_missing[block].any():
+    for columns in blocks.partition:
+        block, part = np.array(columns), numbers.get(columns)
+        incomplete = np.flatnonzero(np.any(is_missing[block], axis=0))
+        if not incomplete.size:
             continue
-        j, k = np.triu_indices(block.size if part is None else 0, 1)
-        table = np.zeros((0, 0), dtype=np.int64) if part is not None else blocks.table(block)
-        places = np.concatenate([block, d + block, d + table[j, k], [blocks.n_statistics - 1]])
-        if part is not None:
-            places = blocks.statistics_of(part)
-        incomplete = np.flatnonzero(is_missing[block].any(axis=0))
+        j, k = np.triu_indices(block.size, 1)
+        if part is None:
+            table = blocks.table(block)
+            products, last = d + table[j, k], [blocks.n_statistics - 1]
+            places = np.concatenate([block, d + block, products, last]).astype(np.int64)
+        else:
+            table, places = np.zeros(2 * block.shape, dtype=np.int64), blocks.statistics_of(part)
         for missing, members in rows_by_pattern(is_missing[np.ix_(block, incomplete)].T):
-            rows, seen = incomplete[members], ~missing
+            rows, seen = incomplete[members], np.asarray(~missing)
             is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
-            order = np.argsort(missing, kind="stable") if part is None else []
+            order = np.argsort(missing, kind="stable")
             tables = table[np.ix_(order, order)], table
             parts = block[seen], block[missing], block, features[np.ix_(places, rows)]
             found.append(Pattern(rows, *parts, places, is_kept, tables, part))
@@ -89,7 +90,8 @@ def patterns(
 def _density(p: Parameters, features: Int, table: Int, part: int | None = None) -> Float:
     """Log-densities of some features of one block as linear functions of their T, (…, r, n_T)."""
     if part is not None:
-        return p.blocks.laws[part].coefficients(p.means[..., features], p.variances[..., features])
+        own = p.means[..., features], p.variances[..., features]
+        return np.asarray(p.blocks.laws[part].coefficients(*own))
     means, inverses = p.means[..., features], np.linalg.inv(p.spread[..., table])
     linear, (j, k) = (inverses @ means[..., None])[..., 0], np.triu_indices(features.size, 1)
     squares = -0.5 * np.diagonal(inverses, axis1=-2, axis2=-1)

@@ -107,12 +107,13 @@ class Parameters:
         return replace(self, variances=spread[..., :d], covariances=spread[..., d:])
 
     @property
-    def _arrays(self) -> tuple[Float, ...]:
+    def _arrays(self) -> tuple[Float, Float, Float, Float]:
         return self.weights, self.means, self.variances, self.covariances
 
     def __getitem__(self, index: Any) -> Parameters:
         """One or some mixtures of a batch, or some components of one mixture."""
-        return Parameters(*(part[index] for part in self._arrays), self.blocks)
+        w, m, v, c = (part[index] for part in self._arrays)
+        return Parameters(w, m, v, c, self.blocks)
 
     def __setitem__(self, index: Any, new: Parameters) -> None:
         """Replace some mixtures of a batch, or components of one mixture, in place."""
@@ -121,21 +122,20 @@ class Parameters:
 
     def copy(self) -> Parameters:
         """The same in arrays of its own."""
-        return Parameters(*(part.copy() for part in self._arrays), self.blocks)
+        w, m, v, c = (part.copy() for part in self._arrays)
+        return Parameters(w, m, v, c, self.blocks)
 
     @classmethod
     def stack(cls, mixtures: Sequence[Parameters]) -> Parameters:
         """A batch of mixtures."""
-        return cls(
-            *map(np.stack, zip(*(p._arrays for p in mixtures), strict=True)), mixtures[0].blocks
-        )
+        w, m, v, c = map(np.stack, zip(*(p._arrays for p in mixtures), strict=True))
+        return cls(w, m, v, c, mixtures[0].blocks)
 
     @classmethod
     def concatenate(cls, parts: Sequence[Parameters]) -> Parameters:
         """Components of several mixtures, or mixtures of several batches, one after the other."""
-        return cls(
-            *map(np.concatenate, zip(*(p._arrays for p in parts), strict=True)), parts[0].blocks
-        )
+        w, m, v, c = map(np.concatenate, zip(*(p._arrays for p in parts), strict=True))
+        return cls(w, m, v, c, parts[0].blocks)
 
     def flat(self) -> Float:
         """All parameters of one mixture in one vector of length r (1 + 2d + n_pairs)."""

@@ -319,7 +319,7 @@ class _Columns:
             value, other = float(missing[i]), float(others[i])
             is_more = value >= other
             true, said = (missing, "is missing") if is_more else (1.0 - missing, "is not missing")
-            parts = {"value": value, "others": other}
+            parts: dict[str, Any] = {"value": value, "others": other}
             parts["numbers"] = f"{percent(value)} against {percent(other)}"
             parts["words"] = "often missing" if is_more else "rarely missing"
             parts["short"] = f"{self.shorts[j]} {'missing' if is_more else 'known'}"

@@ -165,7 +165,8 @@ def learn(
     ('0', '0 seen', '1')
     """
     check_missing(missing)
-    families = rows.encoding if families is None else families
+    if families is None and rows.encoding is not None and missing in ("error", rows.missing):
+        return rows
     rows = rows if missing == "error" else rows.changed(missing=missing)
     find = find or contents_of
     if isinstance(families, Schema):

@@ -222,9 +222,8 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
             problem = f"{table.name} has no column"
             numbers = [number_of(column, names, table.n_columns, problem, said)]
             named += numbers
-        if isinstance(column, str):
-            _check_different(table, [column])
         chosen.append(numbers)
+    _check_different(table, (column for column in columns if isinstance(column, str)))
     if not chosen or len(set(named)) != len(named):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
     return list(dict.fromkeys(chain.from_iterable(chosen)))

@@ -18,7 +18,7 @@ from momentmix.tables.columns import Kind, kind_of, missing_cells, numbers_of, w
 from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell
 from momentmix.tables.rows import Rows, Spread
 from momentmix.tables.schema import Schema, plain_schema
-from momentmix.tables.source import Source, common_kind, feature_names
+from momentmix.tables.source import Batch, Source, common_kind, feature_names
 from momentmix.wording import option
 
 Missing = Literal["error", "drop", "model", "mar"]
@@ -157,19 +157,6 @@ class TableRows(Rows):
         name = self.sources[0].name
         return InputError(f"a table must hold at least one row; {name} holds no rows{kind}.{cure}")
 
-    def _check_numeric(self) -> None:
-        """Raise where a column is text that nothing is known of."""
-        texts = [j for j, kind in enumerate(self.kinds) if kind.kind == "text"]
-        if texts and self.encoding is None:
-            source, numbers = self.sources[0], self.columns[0]
-            labels = [f"{source.label(numbers[j])} ({self.kinds[j].type})" for j in texts]
-            refused = ", ".join(labels).replace("column ", "")
-            raise InputError(
-                f"{source.name}: columns must hold real numbers; these do not: {refused}. Leave "
-                f"them out with {option(exclude=...)}, or select others with "
-                f"{option(columns=...)}."
-            )
-
     # -- passes over the rows ------------------------------------------------------------------
 
     def batches(
@@ -178,7 +165,7 @@ class TableRows(Rows):
         places: Sequence[int] | None = None,
         others: Sequence[int] = (),
         as_written: bool = False,
-    ) -> Iterator[tuple[int, list[Any]]]:
+    ) -> Iterator[Batch]:
         """First row and columns of each batch of a source, by their places; by default all.
 
         `others` are further columns by their numbers, in CSV as text: with `as_written` also what
@@ -231,7 +218,6 @@ class TableRows(Rows):
         for prediction: `others` are as they are written, and `RowBlock.left_out` marks missing
         cells, which are no error unless the rows were opened with missing="error".
         """
-        self._check_numeric()
         blocks = self._encoded(table, others, unseen)
         return blocks if self.sources[table].in_memory else read_ahead(blocks)
 
@@ -246,7 +232,7 @@ class TableRows(Rows):
                 yield block._replace(others=part[n_columns:])
 
     def _block(
-        self, table: int, schema: Schema, first: int, batch: list[Any], unseen: Unseen | None
+        self, table: int, schema: Schema, first: int, batch: Any, unseen: Unseen | None
     ) -> RowBlock:
         """Consecutive rows of a batch, the first of which has this number, as features."""
         source, size = self.sources[table], len(batch[0])

@@ -1,7 +1,6 @@
 """Models with joined columns through every door: files, displays, report, commands, Dask."""
 
 import json
-import re
 
 import numpy as np
 import pandas as pd
@@ -108,14 +107,6 @@ def test_ellipses_tilt(truth, rows):
         np.testing.assert_allclose(distances, 1.0, rtol=1e-6)
     straight = display.axes_[-1, 0].patches[0]
     assert straight.angle == 0
-
-
-def test_the_command_lists_correlations(rows, tmp_path, momentmix):
-    pd.DataFrame(rows, columns=NAMES).to_csv(tmp_path / "rows.csv", index=False)
-    options = ("-r", "2", "--blocks", "length,rate", "-v", "-o", tmp_path / "m.json")
-    done = momentmix("fit", tmp_path / "rows.csv", *options)
-    found = [float(x) for x in re.findall(r"correlation (\S+) of length, rate", done.out)]
-    assert found == pytest.approx([0.9, -0.7], abs=0.05)
 
 
 def test_a_report_of_a_mixture_without_density(tmp_path):

@@ -44,9 +44,7 @@ def test_summaries_of_shards_by_a_schema_add_up(made, tmp_path, momentmix):
     frame, _, _, families, _ = made
     frame.to_csv(tmp_path / "all.csv", index=False)
     listed = [] if families is None else ["--families", _listed(families)]
-    done = momentmix(
-        "schema", tmp_path / "all.csv", "--missing", "model", *listed, "-o", tmp_path / "s.json"
-    )
+    done = momentmix("schema", tmp_path / "all.csv", *listed, "-o", tmp_path / "s.json")
     assert done.code == 0, done.err
     assert "schema written" in done.out
     assert "left out" in done.err
@@ -175,9 +173,6 @@ def test_the_command_says_which_columns_have_gaps(tmp_path, momentmix):
     assert said[1:] == [["x", "gaussian", "yes"], ["y", "gaussian", "no"]]
     options = ("--schema", tmp_path / "s.json", "-o", tmp_path / "t.mms")
     assert momentmix("summarize", tmp_path / "t.csv", *options).code == 0
-    for missing in ("error", "drop"):  # nothing was looked for, so that nothing is said
-        done = momentmix("schema", tmp_path / "t.csv", "--missing", missing)
-        assert done.out.split()[4:] == ["x", "gaussian", "unknown", "y", "gaussian", "unknown"]
 
 
 # -- weights and reading ----------------------------------------------------------------------
@@ -274,7 +269,7 @@ def test_a_schema_of_other_columns(tmp_path, momentmix):
     schema = mm.schema_from({"a": [1.0, 2.5], "g": ["x", "y"]})
     schema.save(tmp_path / "s.json")
     pd.DataFrame({"b": [1.0, 2.0], "g": ["x", "y"]}).to_csv(tmp_path / "t.csv", index=False)
-    with pytest.raises(InputError, match=r"features of the schema.*'a' is missing"):
+    with pytest.raises(InputError, match=r"those of the schema.*'a' is missing"):
         mm.fit(tmp_path / "t.csv", 1, families=schema)
     done = momentmix(
         "summarize", tmp_path / "t.csv", "--schema", tmp_path / "s.json", "-o", tmp_path / "x.mms"

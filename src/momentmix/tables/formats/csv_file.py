@@ -275,11 +275,9 @@ class CsvFile(Source):
 
     def where(self, row: int) -> str:
         """The line of a row in words; the file is read up to it."""
-        for block in self._blocks():
-            cells, *_ = self._parsed(block, [(0, "text")]) or [()]
-            if row < len(cells):
-                return f"line {next(islice(self._records(block), row, None)).line}"
-            row -= len(cells)
+        with suppress(csv.Error):
+            records = chain.from_iterable(map(self._records, self._blocks()))
+            return f"line {next(islice(records, row, None)).line}"
         return f"row {row}"
 
     def _error(self, block: Block, asked: Asked, reason: str = "") -> InputError:

@@ -126,22 +126,24 @@ class MemoryTable(Source):
         values = self._column(column)[0]
         return values if isinstance(values, Exception) else None
 
+    def cells(self, column: int) -> Any:
+        """A column in one of the two forms."""
+        if error := self.problem(column):
+            raise error
+        return self._column(column)[0]
+
     def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
         """All rows at once."""
-        for error in filter(None, map(self.problem, columns)):
-            raise error
         array = self._array
         if array is None or array.dtype.kind == "O":
-            yield 0, [self._column(i)[0] for i in columns]
+            yield 0, list(map(self.cells, columns))
         else:
             is_whole = list(columns) == list(range(self.n_columns))
             yield 0, (array if is_whole else array[:, list(columns)]).T
 
     def numbers(self, i: int) -> Float:
         """A column as float64; it must be real numbers."""
-        for error in filter(None, [self.problem(i)]):
-            raise error
-        values, kind = self._column(i)
+        values, kind = self.cells(i), self.kind(i)
         texts = is_labeled(values) and any(isinstance(x, str) for x in codes_of(values)[1])
         if texts or kind.kind in ("date", "other"):
             raise InputTypeError(
