@@ -58,7 +58,7 @@ from momentmix.progress import detail
 
 _ROWS_OF_A_GROUP = 6  # three in each half: of fewer, halves say nothing
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
-_BEYOND = 2  # with few rows numbers are fitted in full, from so far above least BIC downwards
+_BEYOND = 2  # with few rows numbers are fitted in full, from so far above that of BIC downwards
 _PATIENCE = 4  # numbers in a row that fail, or where BIC rises, end the search, from there on
 _SEED = 35
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
@@ -126,10 +126,11 @@ def full_fit(
 
 def borrows_strength(sample: Sample, n_components: int, context: FitContext) -> bool:
     """Whether rows are so few that covariances of components borrow strength from each other."""
-    moments = sample.moments
+    moments, rows = sample.moments, sample.rows
     has_values = any(law.value_feature is not None for law in moments.laws)
+    is_survey = rows.row_counts is not None and not rows.is_frequency
     is_few = sample.is_all and moments.n_counted < FEW_ROWS
-    return is_few and n_components > 1 and context.start is None and not has_values
+    return is_few and n_components > 1 and context.start is None and not (has_values or is_survey)
 
 
 def _searched(
@@ -332,7 +333,10 @@ class _Numbers:
             if self.has_few_rows and gap >= CLEAR_GAP:
                 return BEYOND_BIC
             return WITHOUT_GAP if gap >= LEAST_GAP else inf
-        return LEAST_REPRODUCIBILITY if gap >= LEAST_GAP else WITHOUT_GAP
+        # Far below the number of BIC, components are not Gaussian: cuts of flat clouds have gaps.
+        is_far = self.has_few_rows and p.n_components < self.wanted - _BEYOND
+        least = CLEAR_GAP if is_far else LEAST_GAP
+        return LEAST_REPRODUCIBILITY if gap >= least else WITHOUT_GAP
 
     def choice(self) -> Choice:
         """The number, by a full search, and its blocks."""
@@ -367,7 +371,8 @@ class _Numbers:
     def _largest_full_fit(self) -> Choice:
         """The full fit of the most components that halves of the rows give again."""
         quick = {r: self.best(r) for r in sorted({r for r, _ in self.search.options})}
-        trials = {r: Trial(r, nan, o.score, o.bic, False) for r, o in quick.items() if o}
+        single = self.search.options[1, self.kinds[0]] if quick.get(1) is None else quick[1]
+        trials = {1: Trial(1, nan, single.score, single.bic, False, (1.0,))}
         sample, top = self.search.sample, min(self.wanted + _BEYOND, max(quick))
         for number in range(top, 0, -1):
             option = quick.get(number)
@@ -383,7 +388,7 @@ class _Numbers:
             trials[number] = Trial(number, nan, priced.score, priced.bic, False, again)
             if is_chosen:
                 break
-        note = f"n_components={number}: the largest of 1 to {max(trials)} that halves of the rows "
+        note = f"n_components={number}: the largest of 1 to {top} that halves of the rows "
         note = f"{note}reproduced{limit_note(number, self.context)}"
         if number == self.most < self.context.max_components:
             d = self.moments.n_features

@@ -231,12 +231,12 @@ class VariancePrior:
         return spread
 
     def floors(self, parameters: Parameters, n_rows: float) -> Float:
-        """Variances that say nothing of the rows' own spread, of shape (…, r, d).
+        """Relative variances that say nothing of the rows' own spread, of shape (…, r, d).
 
         The floor, or where the added squares are half of all.
         """
         counts = np.maximum(n_rows * parameters.weights, FEWEST_ROWS)[..., None]
-        lowest = np.maximum(2.0 * self.added_squares * self.structure.units / counts, self.floor)
+        lowest = np.maximum(2.0 * self.added_squares / counts, self.floor / self.structure.units)
         return np.asarray(np.broadcast_to(lowest, parameters.variances.shape))
 
     def _widths(self) -> float | Float:

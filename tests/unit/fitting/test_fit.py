@@ -79,8 +79,8 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "passes",
         "log-likelihood",
         "standard errors",
-        "support",
         "halves",
+        "support",
         "certificate",
     ]
     assert capsys.readouterr().out == ""

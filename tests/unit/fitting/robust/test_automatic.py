@@ -1,5 +1,6 @@
 """The automatic number of components: right, within what rows allow, and with its reasons."""
 
+from itertools import pairwise
 from math import log
 
 import numpy as np
@@ -98,9 +99,10 @@ def test_the_number_from_a_summary_is_right(name):
 
 
 def check_trials(result, number):
-    """Every number once, ascending from 1, and the chosen one is marked; return them."""
+    """Numbers ascend from 1, and the chosen one is marked; return them."""
     numbers = [trial.n_components for trial in result.tried]
-    assert numbers == list(range(1, len(numbers) + 1))
+    assert numbers[0] == 1
+    assert all(a < b for a, b in pairwise(numbers))
     assert [trial.n_components for trial in result.tried if trial.chosen] == [number]
     return numbers
 
@@ -150,9 +152,9 @@ def test_rows_limit_the_number(n):
     assert result.mixture.n_components == min(most, 8)
     limited = f"{n} rows with 3 features allow no more"
     assert any(limited in note for note in result.notes) == (most < 8)
-    # Halves do not agree on which pairs of the eight clusters make four components.
+    # Of 24 rows no eight components: pairs of clusters, which halves give again.
     groups = given_blocks(rows, "auto")
-    assert groups.mixture.n_components == {24: 1, 130: 8}[n]
+    assert groups.mixture.n_components == {24: 4, 130: 8}[n]
 
 
 @pytest.mark.parametrize(("n", "d"), [(40, 20), (90, 50), (150, 30)])
