@@ -352,6 +352,8 @@ class DaskRows(Rows):
         """Summarize each partition, then add in a tree."""
         # A worker runs as many tasks as it has threads, so one thread each.
         options: dict[str, Any] = {"order": order, "squared_order": squared_order, "n_threads": 1}
+        if self.like.schema is not None:  # a fit has passes over the rows for cells at random
+            options["schema"] = self.like.schema.at_random(False)
         shards_of(self.like, **options)()  # wrong orders are an error here, before any work
         summary: MomentSummary
         summary, self._counts = self._reduced(_summary, _added, self.like, self._stem, options)
