@@ -53,6 +53,7 @@ _STEPS = 60
 # BIC asks too much for covariances that borrow strength from each other: where gaps are clear, more
 # components than it wants may count.
 BEYOND_BIC, CLEAR_GAP = 0.8, 0.5
+FROM_ONE = 0.95  # where BIC wants one, or nearly so: parts of one cloud of 300 rows reach 0.94
 _CENTERINGS = 2  # of the prior of covariances, by those of the half
 _CLAIMED, _SHOWN = 0.25, 0.5  # a valley of the mixture, and the part of it that rows have to show
 _ERROR = 0.35  # of the valley, at most, of what rows show: else too few rows lie near it
@@ -251,7 +252,8 @@ def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
 
 def is_clear(p: Parameters, reproducibility: float) -> bool:
     """Whether components have gaps between them and so high a least reproducibility."""
-    return bool(reproducibility >= BEYOND_BIC and np.nanmin(separation_of(p)) >= CLEAR_GAP)
+    least = BEYOND_BIC if p.n_components > 2 else FROM_ONE
+    return bool(reproducibility >= least and np.nanmin(separation_of(p)) >= CLEAR_GAP)
 
 
 def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
