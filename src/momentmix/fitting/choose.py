@@ -13,6 +13,13 @@ through one cloud can be found again.
 
 More components than BIC wants need 0.9 and gaps.
 
+With fewer than 4,000 rows quick fits only say where to look: each number is fitted in full, with
+its own blocks and a prior around the covariance within components, from two above that of least BIC
+downwards, and the first whose components are found again counts. Components that borrow strength
+from each other are found again more often, groups and cuts alike. So 0.8 is enough above the number
+of BIC where gaps are clear, far below it gaps have to be clear, and where BIC hardly wants more
+than one component, clear gaps and 0.95 are needed.
+
 With fewer than two rows a parameter, parts of a correlated cloud are found again, and full
 covariances are out of reach. Components need gaps then that show in rows which the fits of halves
 have not seen, unless all columns are joined.
@@ -387,24 +394,24 @@ class _Numbers:
 
     def _largest_full_fit(self) -> Choice:
         """The full fit of the most components that halves of the rows give again."""
-        quick = {r: self.best(r) for r in sorted({r for r, _ in self.search.options})}
-        single = self.search.options[1, self.kinds[0]] if quick.get(1) is None else quick[1]
-        trials = {1: Trial(1, nan, single.score, single.bic, False, (1.0,))}
-        sample, top = self.search.sample, min(self.wanted + _BEYOND, max(quick))
+        top = min(self.wanted + _BEYOND, max(r for r, _ in self.search.options))
+        trials = dict[int, Trial]()
         for number in range(top, 0, -1):
-            option = quick.get(number)
-            known = None if option is None or number == 1 else option.parameters
-            choice = full_fit(sample, number, self.blocks, self.context, known)
+            quick = self.best(number)
+            known = None if quick is None or number == 1 else quick.parameters
+            choice = full_fit(self.search.sample, number, self.blocks, self.context, known)
             if number == 1:
                 break
             p = choice.candidates[0].parameters
             self.halves.center(choice.within)
-            is_chosen = self.try_mixture(p)
-            priced = self.search.priced(p)
+            is_chosen, option = self.try_mixture(p), self.search.priced(p)
             again = tuple(self.found[number].tolist())
-            trials[number] = Trial(number, nan, priced.score, priced.bic, False, again)
+            trials[number] = Trial(number, nan, option.score, option.bic, False, again)
             if is_chosen:
                 break
+        single = self.best(1)
+        assert single is not None
+        trials[1] = Trial(1, nan, single.score, single.bic, False, (1.0,))
         note = f"n_components={number}: the largest of 1 to {top} that halves of the rows "
         note = f"{note}reproduced{limit_note(number, self.context)}"
         if number == self.most < self.context.max_components:
