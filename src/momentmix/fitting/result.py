@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from importlib import import_module
-from math import isnan
+from math import isnan, log
 from typing import Any
 
 from momentmix._typing import Int
@@ -99,6 +99,37 @@ class FitResult(FitFacts):
                 again = tuple(self.reproducibility.tolist()) if t.reproducibility else ()
                 tried[i] = replace(t, p_value=p_value, reproducibility=again)
         return replace(self, tried=tuple(tried))
+
+    @property
+    def bic(self) -> float | None:
+        """Bayesian information criterion, the lower the better; None without rows."""
+        if self.log_likelihood is None:
+            return None
+        p = self.mixture.parameters
+        n_fixed = 2 * p.n_components * int(self.moments.constant.sum())  # of constant columns
+        n = self.moments.n_counted
+        return (p.n_free - n_fixed) * log(n) - 2.0 * n * self.log_likelihood
+
+    def predict(self, data: Any) -> Any:
+        """Return the most probable component of each row, −1 for rows in no group.
+
+        Parameters
+        ----------
+        data : array, data frame, path, or what else `Mixture.predict` takes
+
+        Returns
+        -------
+        array of int of shape (n_rows,)
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import momentmix as mm
+        >>> rows = np.random.default_rng(0).normal([[0.0, 0.0], [9.0, 9.0]] * 100)
+        >>> mm.fit(rows, 2, random_state=0).predict([[0.0, 0.0], [9.0, 9.0]]).tolist()
+        [0, 1]
+        """
+        return self.mixture.predict(data)
 
     @property
     def standard_errors(self) -> StandardErrors:

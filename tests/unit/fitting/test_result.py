@@ -127,3 +127,18 @@ def test_no_intervals_and_bad_levels(result):
         for use in (result.to_frame, result.intervals, without.to_frame):
             with pytest.raises(InputError, match=r"level must be a number between 0 and 1.*got"):
                 use(level)
+
+
+def test_bic_and_labels_of_a_result(tmp_path):
+    law = mm.Mixture.diagonal([0.4, 0.6], [[0.0] * 3, [4.0] * 3], np.ones((2, 3)))
+    rows, labels = law.sample(1000, 0)
+    wide = np.column_stack([rows, np.full(1000, 7.0)])  # a constant column has no parameters
+    result = mm.fit(wide, 2, random_state=0)
+    own = result.mixture.log_prob(wide).sum()
+    assert result.bic == pytest.approx((1 + 2 * 2 * 3) * np.log(1000) - 2 * own, rel=1e-9)
+    np.save(tmp_path / "rows.npy", wide)
+    predicted = result.predict(wide)
+    np.testing.assert_array_equal(predicted, result.predict(tmp_path / "rows.npy"))
+    agreement = (predicted == labels).mean()
+    assert max(agreement, 1 - agreement) > 0.99
+    assert mm.fit(mm.summarize(rows, 3), 2, random_state=0).bic is None
