@@ -17,7 +17,7 @@ from momentmix.errors import printable
 from momentmix.findings.finding import FATAL, NOTE, WARNING, Finding, Severity, found
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import OverIdentification, p_value_text
-from momentmix.fitting.inference.verdict import NOT_TESTED, REASONS, Verdict, verdict_of
+from momentmix.fitting.inference.verdict import NOT_TESTED, OF_ROWS, REASONS, Verdict, verdict_of
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.lazy import lazy_property
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP, separation_words
@@ -158,12 +158,12 @@ class Certificate:
     @property
     def reasons(self) -> list[str]:
         """Reasons against the fit; empty unless the verdict is "not passed" or "useful"."""
-        return [f.text for f in self._against if f.severity is FATAL]
+        return [f.text for f in self._against if _is_reason(f)]
 
     @property
     def untested(self) -> list[str]:
         """Tests that were not possible, whatever the verdict."""
-        return [f.text for f in self._against if f.severity is not FATAL]
+        return [f.text for f in self._against if not _is_reason(f)]
 
     @property
     def verdict(self) -> Verdict:
@@ -270,6 +270,8 @@ class Certificate:
 
 def _reproduced(c: Certificate) -> Answer:
     question, weak = "Would other rows give these groups?", c.not_reproduced
+    if any(x.kind == "ordered-rows" and x.severity is FATAL for x in c.findings):
+        return Answer(question, "Not known", "rows depend on their neighbors.")
     if c.n_components == 1:
         return Answer(question, "Yes", "there is one group only.")
     if weak.size:
@@ -284,6 +286,11 @@ def _reproduced(c: Certificate) -> Answer:
         return Answer(question, "Unknown", why)
     text = f"the least reproducible group is found again in {whole_percent(least)} of its rows."
     return Answer(question, "Yes", text)
+
+
+def _is_reason(finding: Finding) -> bool:
+    """Whether a finding speaks against a fit, and not only for rows that cannot be tested."""
+    return finding.severity is FATAL and REASONS.get(finding.kind) is not OF_ROWS
 
 
 def _apart(c: Certificate) -> Answer:

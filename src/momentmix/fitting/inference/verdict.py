@@ -25,6 +25,7 @@ OF_GROUPS = Limit("not passed", "not passed")  # against the groups themselves
 # matters, halves of the rows show.
 OF_DENSITY = Limit("useful", "not passed")
 NOT_TESTED = Limit("useful", "untested")
+OF_ROWS = Limit("untested", "untested")  # rows that depend on each other are no sample of others
 REASONS = {
     "not-reproduced": OF_GROUPS,
     "not-described": OF_GROUPS,
@@ -47,6 +48,7 @@ REASONS = {
     "dropped-differ": OF_DENSITY,
     "shared-gaps": OF_DENSITY,
     "selected-values": OF_DENSITY,
+    "ordered-rows": OF_ROWS,
     "untested": NOT_TESTED,
 }
 

@@ -257,3 +257,41 @@ def test_neighbors_that_differ_are_not_said_to_be_alike():
     assert "differ more than by chance within components, by the serial" in found.text
     assert "of column 0 (-0." in found.text
     assert found.advice.endswith("neighbors differ more than by chance in column 0.")
+
+
+# -- rows that depend on their neighbors ---------------------------------------------------------
+
+
+def walks(rng):
+    return np.cumsum(rng.standard_normal((1000, 3)), axis=0)
+
+
+def sorted_clusters(rng):
+    """Two clusters of three correlated columns, sorted by cluster and by the first column."""
+    z = (
+        rng.standard_normal((600, 3))
+        @ np.linalg.cholesky([[1, 0.9, 0.9], [0.9, 1, 0.9], [0.9, 0.9, 1]]).T
+    )
+    parts = [part[part[:, 0].argsort()] for part in np.split(z, 2)]
+    return np.vstack([parts[0], parts[1] + 8.0])
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("options", [{}, {"n_components": 2}])
+def test_rows_that_depend_on_their_neighbors_have_no_verdict(seed, options):
+    rows = walks(np.random.default_rng(seed))
+    certificate = mm.fit(rows, random_state=0, **options).certificate
+    assert certificate.answers[0].short == "Not known"
+    assert certificate.verdict in ("untested", "not passed")
+    shuffled = np.random.default_rng(0).permutation(rows)
+    assert mm.fit(shuffled, random_state=0, **options).certificate.answers[0].short != "Not known"
+
+
+def test_sorted_rows_are_judged_as_shuffled_ones():
+    rng = np.random.default_rng(0)
+    rows = sorted_clusters(rng)
+    in_order, shuffled = (
+        mm.fit(x, random_state=0).certificate for x in (rows, rng.permutation(rows))
+    )
+    assert in_order.verdict == shuffled.verdict
+    assert in_order.answers[0].short == shuffled.answers[0].short == "Yes"
