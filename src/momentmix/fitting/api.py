@@ -79,7 +79,8 @@ def fit(
         "auto" with rows: the largest number whose components other rows would give again, for
         groups. Each component has to keep three quarters of its rows (Jaccard index 0.75) when
         halves of the rows are fitted; more where components have no gap between them and a
-        larger number has a lower BIC, or where BIC hardly wants more than one. "bic" with rows: the number of least BIC, for densities.
+        larger number has a lower BIC, or where BIC hardly wants more than one. "bic" with rows: the
+        number of least BIC, for densities.
         From a summary, both: the smallest number whose moments the test accepts, else the elbow of
         the effect size. `FitResult.tried` lists what was tried.
     blocks : None, "auto", "diag", "full" or list of lists of int or str
