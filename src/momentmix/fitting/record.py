@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from momentmix import __version__
+from momentmix._typing import Float
 from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
@@ -98,9 +99,10 @@ class FitRecord(FitFacts):
     def profile(self, mixture: Mixture, names: Sequence[str] | None = None) -> Profile:
         """Return the components of the mixture of this fit in words; see `FitResult.profile`."""
         weights = None if self.intervals is None else self.intervals.weights
-        return profile_of(
-            mixture, names, self.n_rows, self.reproducibility, weights, self.separation
-        )
+        again: Float | None = self.reproducibility
+        if self.certificate.rows_depend:  # neither says what other rows would give
+            weights = again = None
+        return profile_of(mixture, names, self.n_rows, again, weights, self.separation)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON; what is not finite becomes None."""

@@ -208,6 +208,11 @@ class Certificate:
         return [_reproduced(self), _apart(self), _described(self)]
 
     @property
+    def rows_depend(self) -> bool:
+        """Whether rows depend on their neighbors: nothing is known of other rows then."""
+        return any(x.kind == "ordered-rows" and x.severity is FATAL for x in self.findings)
+
+    @property
     def passed(self) -> bool:
         """Whether everything was tested and nothing speaks against the fit."""
         return self.verdict == "passed"
@@ -270,7 +275,7 @@ class Certificate:
 
 def _reproduced(c: Certificate) -> Answer:
     question, weak = "Would other rows give these groups?", c.not_reproduced
-    if any(x.kind == "ordered-rows" and x.severity is FATAL for x in c.findings):
+    if c.rows_depend:
         return Answer(question, "Not known", "rows depend on their neighbors.")
     if c.n_components == 1:
         return Answer(question, "Yes", "there is one group only.")
