@@ -66,9 +66,7 @@ from momentmix.progress import detail
 _ROWS_OF_A_GROUP = 6  # three in each half: of fewer, halves say nothing
 _FIRST_LEVEL = 8  # numbers that are tried at least, while BIC falls
 _BEYOND = 2  # with few rows numbers are fitted in full, from so far above that of BIC downwards
-_LEAST_GAIN = (
-    0.2  # of BIC a row; 300 rows of one skewed or flat cloud reach 0.1, groups 0.5 and more
-)
+_LEAST_GAIN = 0.2  # of BIC a row: 300 rows of a skewed or flat cloud reach 0.1, groups 0.5
 _PATIENCE = 4  # numbers in a row that fail, or where BIC rises, end the search, from there on
 _SEED = 35
 _MERGED_STEPS, _MERGES, _SPLIT_STEPS = 10, 3, 40  # EM steps after a merge and a cut
@@ -359,7 +357,7 @@ class _Numbers:
         is_far = (
             self.has_few_rows and p.n_components < self.wanted - _BEYOND and not self._is_few(p)
         )
-        least = CLEAR_GAP if is_far else LEAST_GAP
+        least = CLEAR_GAP if is_far else LEAST_GAP  # at 1/3 a uniform box was cut
         return LEAST_REPRODUCIBILITY if gap >= least else WITHOUT_GAP
 
     def choice(self) -> Choice:
