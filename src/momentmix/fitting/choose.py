@@ -122,14 +122,13 @@ def full_fit(
         check_widest(blocks, sample.moments, n_components)
     borrows = borrows_strength(sample, n_components, context)
     if known is None or not borrows:
-        choice = _searched(sample, n_components, blocks, context, known)
+        choice = _full_search(sample, n_components, blocks, context, known)
         if not borrows:
             return choice
         known = choice.candidates[0].parameters
     within = np.tensordot(known.weights, within_components(sample, known), 1)
-    return _searched(sample.around(within), n_components, blocks, context, known)._replace(
-        within=within
-    )
+    choice = _full_search(sample.around(within), n_components, blocks, context, known)
+    return choice._replace(within=within)
 
 
 def borrows_strength(sample: Sample, n_components: int, context: FitContext) -> bool:
@@ -141,7 +140,7 @@ def borrows_strength(sample: Sample, n_components: int, context: FitContext) -> 
     return is_few and n_components > 1 and context.start is None and not (has_values or is_survey)
 
 
-def _searched(
+def _full_search(
     sample: Sample,
     n_components: int,
     blocks: Blocks | None,
@@ -292,17 +291,21 @@ class _Numbers:
         return min(own, key=lambda option: option.bic, default=None)
 
     @property
+    def _single(self) -> Option:
+        """The option of least BIC of one component, with which every search begins."""
+        single = self.best(1)
+        assert single is not None
+        return single
+
+    @property
     def wanted(self) -> int:
         """The number of least BIC so far."""
         return min(self.search.options, key=lambda key: self.search.options[key].bic)[0]
 
     def try_option(self, option: Option) -> bool:
         """Whether halves give a mixture again."""
-        return self.try_mixture(option.parameters)
-
-    def try_mixture(self, p: Parameters) -> bool:
-        """Whether halves give a mixture again."""
-        number, needed = p.n_components, self._needed(p)
+        p, number = option.parameters, option.parameters.n_components
+        needed = self._needed(option)
         again = self.halves.compare(p, needed)
         self.found[number] = again.reproducibility
         is_found = bool(self.found[number].min() >= needed)
@@ -323,7 +326,7 @@ class _Numbers:
         options = self.search.options.items()
         others = [o for (r, _), o in options if r == number and o.bic < lowest]
         for option in sorted(others, key=lambda option: option.bic)[1:]:
-            known, has_gaps = self.found[number], _has_gaps(option.parameters)
+            known, has_gaps = self.found[number], _least_gap(option.parameters) >= LEAST_GAP
             if has_gaps and self.try_option(option):
                 self.instead[number] = option
                 return
@@ -333,22 +336,21 @@ class _Numbers:
         """Whether there are few rows for each parameter."""
         return self.moments.n_counted < LEAST_ROWS_PER_PARAMETER * p.n_free
 
-    def _is_hardly_better_than_one(self, p: Parameters) -> bool:
+    def _is_hardly_better_than_one(self, option: Option) -> bool:
         """Whether BIC wants one component, or more for a gain that shapes of one cloud reach."""
-        single = self.best(1)
-        assert single is not None
-        gain = (single.bic - self.search.priced(p).bic) / self.moments.n_counted
+        gain = (self._single.bic - option.bic) / self.moments.n_counted
         return self.wanted == 1 or gain < _LEAST_GAIN
 
-    def _needed(self, p: Parameters) -> float:
+    def _needed(self, option: Option) -> float:
         """The least reproducibility that counts for a mixture."""
+        p = option.parameters
         if (self.has_few_rows or p.n_components != self.wanted) and self.halves.cut(p):
             return inf
-        gap = float(np.nanmin(separation_of(p)))
-        if self.has_few_rows and self._is_hardly_better_than_one(p):
-            return FROM_ONE if gap >= CLEAR_GAP else inf
+        if self.has_few_rows and self._is_hardly_better_than_one(option):
+            return FROM_ONE if _least_gap(p) >= CLEAR_GAP else inf
         if p.n_components == self.wanted:
             return LEAST_REPRODUCIBILITY
+        gap = _least_gap(p)
         if p.n_components > self.wanted:
             if self.has_few_rows and gap >= CLEAR_GAP:
                 return BEYOND_BIC
@@ -379,9 +381,7 @@ class _Numbers:
         note = f"n_components={number}: {note}{limit_note(number, self.context)}"
         if any(self.found[r].min() >= LEAST_REPRODUCIBILITY for r in self.found if r > number):
             note += "; larger numbers cut groups where there is no gap"
-        if number == self.most < self.context.max_components:
-            d = self.moments.n_features
-            note += f"; {self.moments.n_counted} rows with {d} features allow no more"
+        note += self._rows_note(number)
         joined: tuple[JoinedColumns, ...] = ()
         if self.joins:
             reasons = (
@@ -402,21 +402,24 @@ class _Numbers:
                 break
             p = choice.candidates[0].parameters
             self.halves.center(choice.within)
-            is_chosen, option = self.try_mixture(p), self.search.priced(p)
+            option = self.search.priced(p)
+            is_chosen = self.try_option(option)
             again = tuple(self.found[number].tolist())
             trials[number] = Trial(number, nan, option.score, option.bic, False, again)
             if is_chosen:
                 break
-        single = self.best(1)
-        assert single is not None
-        trials[1] = Trial(1, nan, single.score, single.bic, False, (1.0,))
+        trials[1] = Trial(1, nan, self._single.score, self._single.bic, False, (1.0,))
         note = f"n_components={number}: the largest of 1 to {top} that halves of the rows "
-        note = f"{note}reproduced{limit_note(number, self.context)}"
-        if number == self.most < self.context.max_components:
-            d = self.moments.n_features
-            note += f"; {self.moments.n_counted} rows with {d} features allow no more"
+        note = f"{note}reproduced{limit_note(number, self.context)}{self._rows_note(number)}"
         note = "; ".join(filter(None, [note, choice.note]))
         return choice._replace(note=note, tried=chosen(trials, number))
+
+    def _rows_note(self, number: int) -> str:
+        """The end of a note where the rows allow no larger number."""
+        if number < self.most or number == self.context.max_components:
+            return ""
+        n, d = self.moments.n_counted, self.moments.n_features
+        return f"; {n} rows with {d} features allow no more"
 
     def _searched(self, number: int) -> list[Candidate] | None:
         """Candidates of a full search; None where halves do not give its mixture again."""
@@ -449,6 +452,6 @@ class _Numbers:
         return trials
 
 
-def _has_gaps(p: Parameters) -> bool:
-    """Whether there is a gap between any two components."""
-    return bool(np.nanmin(separation_of(p)) >= LEAST_GAP)
+def _least_gap(p: Parameters) -> float:
+    """The separation of the two components that are least apart."""
+    return float(np.nanmin(separation_of(p)))

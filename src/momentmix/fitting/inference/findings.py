@@ -310,28 +310,24 @@ def _about_order(
         return
     labels, r = joint_of(z, p).argmax(axis=0), p.n_components
     n_rows = np.maximum(np.bincount(labels, minlength=r), 1)
-    all_residuals = np.zeros_like(z)
-    for j, column in enumerate(z.T):
-        # A few far rows say nothing about the order.
-        residuals = (column - p.means[labels, j]) / np.sqrt(p.variances[labels, j])
-        residuals = np.clip(residuals, -3.0, 3.0)
+    # A few far rows say nothing about the order.
+    residuals = np.clip((z - p.means[labels]) / np.sqrt(p.variances[labels]), -3.0, 3.0)
+    for column in residuals.T:
         # Means of the rows, which differ from the fitted ones: of a level that all rows of a
         # component have, the probability is below 1.
-        residuals -= (np.bincount(labels, residuals, minlength=r) / n_rows)[labels]
-        all_residuals[:, j] = residuals
-        first, second = (
-            x - x.mean() for x in (residuals[:-1][neighbors], residuals[1:][neighbors])
-        )
+        column -= (np.bincount(labels, column, minlength=r) / n_rows)[labels]
+    first, second = _neighboring(residuals, neighbors)
+    serial = _serial_correlations(first, second)
+    for j, products in enumerate((first * second).T):
         is_sorted = checked.columns[int(moments.columns[j])].is_sorted
-        if is_sorted or min(first.std(), second.std()) < _VARIES:
+        if is_sorted or min(first[:, j].std(), second[:, j].std()) < _VARIES:
             continue
-        products = first * second
-        value = float(products.sum() / (np.linalg.norm(first) * np.linalg.norm(second)))
+        value = float(serial[j])
         deviates = float(products.sum() / max(np.linalg.norm(products), 1e-300))
         if abs(value) > _SERIAL_CORRELATION and abs(deviates) > SIGNIFICANT_DEVIATES:
             name = moments.part(j).column
             worst[name] = max(value, worst.get(name, 0.0), key=abs)
-    if _depends_on_neighbors(z, all_residuals, neighbors):
+    if _depends_on_neighbors(z, residuals, neighbors):
         columns = sorted((x for x in worst if worst[x] > 0), key=lambda x: -worst[x])
         asides = [f"{worst[x]:.2f}" for x in columns]
         yield found(FATAL, "ordered-rows", columns, words="depend on each other", asides=asides)
@@ -354,11 +350,20 @@ def _depends_on_neighbors(z: Float, residuals: Float, neighbors: NDArray[np.bool
     design = np.column_stack([np.ones(len(z)), by, by**2])
     rest = residuals[:, ~is_sorted]
     rest = rest - design @ np.linalg.lstsq(design, rest, rcond=None)[0]
-    first, second = rest[:-1][neighbors], rest[1:][neighbors]
-    first, second = first - first.mean(axis=0), second - second.mean(axis=0)
-    norms = np.linalg.norm(first, axis=0) * np.linalg.norm(second, axis=0)
-    serial = (first * second).sum(axis=0) / np.maximum(norms, 1e-300)
+    serial = _serial_correlations(*_neighboring(rest, neighbors))
     return bool(np.median(serial) >= _DEPENDENT)
+
+
+def _neighboring(values: Float, neighbors: NDArray[np.bool_]) -> tuple[Float, Float]:
+    """Rows and the rows after them about their means, (m, d) each."""
+    first, second = values[:-1][neighbors], values[1:][neighbors]
+    return first - first.mean(axis=0), second - second.mean(axis=0)
+
+
+def _serial_correlations(first: Float, second: Float) -> Float:
+    """Correlations of the columns of rows with the rows after them, (d,)."""
+    norms = np.linalg.norm(first, axis=0) * np.linalg.norm(second, axis=0)
+    return np.asarray((first * second).sum(axis=0) / np.maximum(norms, 1e-300))
 
 
 def _about_kinds(
