@@ -57,7 +57,7 @@ def track_command(
     if as_json:
         say_json({"output": output, **tracking.to_dict()})
     else:
-        say(*tracking.lines("--json prints all, and -o shares.csv writes them"))
+        say(*tracking.lines())
         say(*([] if output is None else [f"written to {output}"]))
     if strict and not tracking.fits.all():
         click.get_current_context().exit(DOES_NOT_FIT)

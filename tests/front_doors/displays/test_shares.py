@@ -47,14 +47,14 @@ def test_lines_have_the_colors_and_shares_of_components(tracking):
 def test_groups_without_order_are_dots():
     tracking = mm.track(MODEL, {name: summary(0.3, k) for k, name in enumerate(["EU", "US"])})
     ax = SharesDisplay.from_tracking(tracking).ax_
-    assert [text.get_text() for text in ax.get_yticklabels()] == ["EU", "US"]
+    assert [text.get_text() for text in ax.get_xticklabels()] == ["EU", "US"]
     for c, drawn in enumerate(ax.containers):
-        assert drawn.lines[0].get_xdata() == pytest.approx(tracking.weights[:, c])
+        assert drawn.lines[0].get_ydata() == pytest.approx(tracking.weights[:, c])
 
 
 def test_one_date_has_dots_and_times_that_are_texts_stand_in_their_order():
     ax = SharesDisplay.from_tracking(mm.track(MODEL, {date(2026, 1, 5): summary(0.3, 0)})).ax_
-    assert [label.get_text() for label in ax.get_yticklabels()] == ["2026-01-05"]
+    assert [label.get_text() for label in ax.get_xticklabels()] == ["2026-01-05"]
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         ax.figure.canvas.draw()
