@@ -158,7 +158,7 @@ def fit_rows(start: mm.Mixture) -> mm.FitResult:
     result = mm.fit(
         CUSTOMERS, len(GROUPS), families=schema, blocks=BLOCKS, start=start, random_state=0
     )
-    result.save(FOLDER / "model.json", command="make demo", seed=0)
+    result.save(FOLDER / "model.json", command="make demo")
     tell(f"Verdict: {result.certificate.verdict}")
     for answer in result.certificate.answers:
         tell(f"{answer.question} {answer}")

@@ -25,7 +25,8 @@ def document(tmp_path_factory):
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((300, 3)) + 4.0 * rng.integers(0, 2, (300, 1))
     path = tmp_path_factory.mktemp("model") / "model.json"
-    mm.fit(rows, 2, random_state=0).save(path, ["a", "b", "c"], command="x", seed=0)
+    table = dict(zip("abc", rows.T, strict=True))
+    mm.fit(table, 2, random_state=0).save(path, command="x")
     found = json.loads(path.read_text())
     del found["sha256"]
     group = {"name": "pairs", "statistic": 2.5, "degrees_of_freedom": 3, "p_value": 0.5}
@@ -158,7 +159,7 @@ RECORDED = [
     (("fit", "certificate", "statistic"), "1e308"),
     (("fit", "n_rows"), str(2**63 - 1)),
     (("fit", "log_likelihood_per_row"), "-1e308"),
-    (("fit", "seed"), "1" + "0" * 400),
+    (("fit", "options", "random_state"), "1" + "0" * 400),
     (("fit", "tried", 0, "bic"), "-1e308"), (("fit", "tried", 0, "log_likelihood"), "1e308"),
     (("fit", "tried", 0, "n_components"), str(2**62)), (("fit", "tried", 0, "p_value"), "5e-324"),
     (("fit", "certificate", "groups", 0, "p_value"), "5e-324"),

@@ -86,7 +86,7 @@ def check_verdict(result, path):
         assert words in result.details()
     result.save(path)
     saved = json.loads(path.read_text())["fit"]
-    assert saved == json.loads(json.dumps(result.record().to_dict()))
+    assert saved == json.loads(json.dumps(result.to_dict()))
     assert saved["certificate"]["verdict"] == c.verdict
     assert saved["certificate"]["passed"] is c.passed is (c.verdict == "passed")
 

@@ -123,14 +123,14 @@ def fit_command(
     result = fit(data, **options)
     command = click.get_current_context().obj
     if output is not None:
-        result.save(output, command=command, seed=seed)
+        result.save(output, command=command)
     if report is not None:
         from momentmix.reporting.report import report as write_report
 
         rows = list(inputs) if not is_sum and "-" not in inputs else None
         write_report(output or result, report, rows, command=command)
     if as_json:
-        say_json(_document(result, output, command, seed))
+        say_json(_document(result, output, command))
     else:
         if verbose:
             say(*result.to_frame().to_string().split("\n"), "")
@@ -142,11 +142,9 @@ def fit_command(
         click.get_current_context().exit(NOT_PASSED)
 
 
-def _document(
-    result: FitResult, output: str | None, command: str | None, seed: int
-) -> dict[str, Any]:
+def _document(result: FitResult, output: str | None, command: str | None) -> dict[str, Any]:
     """The model and the record as they are saved, reasons, answers and the profile in words."""
-    certificate, record = result.certificate, result.record(command, seed).to_dict()
+    certificate, record = result.certificate, result.to_dict(command)
     record["certificate"] |= {
         "reasons": certificate.reasons,
         "untested": certificate.untested,

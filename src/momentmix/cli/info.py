@@ -120,18 +120,19 @@ def _model_facts(path: Path) -> dict[str, Any]:
     """Facts of a model, and of its fit where the file has a record of it."""
     mixture, record = load_fit(path)
     facts = _columns(Schema(mixture.columns), "model") | {"version": VERSION}
-    profile = mixture.profile() if record is None else record.profile(mixture)
+    profile = mixture.profile() if record is None else record.profile()
     facts |= {"weights": mixture.weights.tolist(), "profile": str(profile).split("\n")}
     if record is None:
         return facts
     certificate, numbers = record.certificate, record.to_dict()
-    keys = ("n_rows", "order", "method", "refine", "n_passes", "log_likelihood_per_row")
+    keys = ("n_rows", "order", "n_passes", "log_likelihood_per_row")
     return facts | {
         "verdict": certificate.verdict,
         "answers": [f"{answer.question} {answer}" for answer in certificate.answers],
         "reasons": list(certificate.reasons),
         "joined": list(map(str, record.joined)),
-        **{key: numbers[key] for key in (*keys, "command", "seed")},
+        **{key: numbers[key] for key in (*keys, "command")},
+        "seed": record.seed,
         "options": [f"{name}={value!r}" for name, value in (record.options or {}).items()],
         "versions": [f"{name} {version}" for name, version in record.versions.items()],
     }

@@ -84,7 +84,7 @@ class MeansDisplay(Display):
         ax : matplotlib axes, optional
         """
         mixture, result = mixture_of(model), getattr(model, "result_", model)
-        is_known = isinstance(result, FitResult) and result.uncertainty is not None
+        is_known = isinstance(result, FitResult) and result.has_errors
         table = ParameterTable(mixture, intervals=result.intervals() if is_known else None)
         rows = [row for j in range(mixture.n_columns) for row in compared(table, j)]
         return cls(mixture, rows).plot(ax)

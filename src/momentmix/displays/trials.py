@@ -12,7 +12,8 @@ from momentmix.displays.style import GRAY, LARGEST_DRAWN, SMALL, Display, need_m
 from momentmix.errors import InputError
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
-from momentmix.fitting.outcome import FitFacts, Trial
+from momentmix.fitting.outcome import Trial
+from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS
 
 _LEAST_DRAWN = 1e-16  # p-values below are drawn at it; a logarithmic axis has no 0
@@ -33,12 +34,12 @@ class TrialsDisplay(Display):
 
         Parameters
         ----------
-        model : MomentGaussianMixture, FitResult or FitRecord
+        model : MomentGaussianMixture, FitResult
         ax : matplotlib axes, optional
         """
         need_matplotlib()
-        result = model if isinstance(model, FitFacts) else getattr(model, "result_", None)
-        if not isinstance(result, FitFacts) or not result.tried:
+        result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
+        if not isinstance(result, FitResult) or not result.tried:
             raise InputError(
                 'there is nothing to draw: only a fit with n_components="auto" tries several '
                 "numbers of components."

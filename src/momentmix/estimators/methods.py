@@ -184,7 +184,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def standard_errors_(self) -> StandardErrors | None:
         """Standard errors of weights, means and variances, where they are known."""
         result = self.result_
-        return None if result.uncertainty is None else result.standard_errors
+        return result.standard_errors if result.has_errors else None
 
     def _computed(self) -> FitResult:
         if "mixture_" not in self.__dict__:

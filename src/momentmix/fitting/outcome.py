@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from momentmix._typing import Float
 from momentmix.findings.finding import FATAL, Finding, found
 from momentmix.fitting.em.passes import Refined
 from momentmix.fitting.inference.certificate import Certificate
@@ -89,7 +88,7 @@ class JoinedColumns:
     correlation: float = nan
     names: tuple[str, ...] | None = None
 
-    def named(self, feature_names: Sequence[str] | None) -> JoinedColumns:
+    def with_names(self, feature_names: Sequence[str] | None) -> JoinedColumns:
         """The same with the names of all columns, where they have names."""
         names = None if feature_names is None else tuple(feature_names[j] for j in self.columns)
         return replace(self, names=names)
@@ -106,61 +105,6 @@ class JoinedColumns:
     def __str__(self) -> str:
         names = self.names or tuple(f"column {j}" for j in self.columns)
         return f"{listed(names, _MOST_NAMED)}: {self.why}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class FitFacts:
-    """Facts of a fit beside the mixture; a `FitResult` has it, and a `FitRecord`.
-
-    Attributes
-    ----------
-    n_rows, order : int
-        Rows of the fit, and the highest order of the moments. Rows far from all others, which a
-        background takes, are not behind the moments.
-    method, refine : str
-        `method` is "robust"; `refine` is "em" or "none".
-    winner : str
-        The candidate that the answer came from.
-    n_passes : int
-        Passes over all rows: one for the moments, the rest EM or scoring steps.
-    converged : bool
-    log_likelihood : float or None
-        Mean of ``mixture.log_prob`` over the rows that were used, by their weights; None without
-        rows. Rows that were dropped or have weight 0 are not used.
-    notes : sequence of str
-    certificate : Certificate
-    tried : tuple of Trial
-        What n_components="auto" tried, by number of components; empty where a number was given.
-    joined : tuple of JoinedColumns
-        Columns that were joined, and why; empty for diagonal covariances.
-    options : mapping or None
-        Keywords of `fit` that were given and differ from its defaults, without arrays; None where
-        they are not known.
-    """
-
-    n_rows: int
-    order: int
-    method: str
-    refine: str
-    winner: str
-    n_passes: int
-    converged: bool
-    log_likelihood: float | None
-    notes: Sequence[str]
-    certificate: Certificate
-    tried: tuple[Trial, ...] = ()
-    joined: tuple[JoinedColumns, ...] = ()
-    options: Mapping[str, Any] | None = None
-
-    @property
-    def reproducibility(self) -> Float:
-        """How well other rows give each component again, (n_components,); see `Certificate`."""
-        return self.certificate.reproducibility
-
-    @property
-    def separation(self) -> Float:
-        """Depth of the valley between each pair of components, of shape (r, r)."""
-        return self.certificate.separation
 
 
 class Evidence(Protocol):

@@ -7,25 +7,19 @@ nor the name of the machine, so that the same fit gives the same bytes.
 from __future__ import annotations
 
 import os
-import platform
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from math import inf
-from operator import index
 from typing import Any
 
-import numpy as np
-
-from momentmix import __version__
-from momentmix._typing import Float
-from momentmix.errors import InputTypeError, ModelFileError, without_secrets
+from momentmix.errors import ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import StandardErrors
-from momentmix.fitting.outcome import FitFacts, JoinedColumns, JoinReason, Trial
+from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
+from momentmix.fitting.result import FitResult, SavedErrors
 from momentmix.json_fields import (
     Fields,
     array,
@@ -44,117 +38,34 @@ from momentmix.json_fields import (
     texts,
 )
 from momentmix.mixture.mixture import Mixture
-from momentmix.mixture.model_file import load_model, save_model
+from momentmix.mixture.model_file import load_model
 from momentmix.mixture.parameter_table import Intervals
-from momentmix.mixture.profile import Profile, profile_of
-from momentmix.wording import short_repr
 
-_VERSION = 9
+_VERSION = 10
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 
 
-def versions() -> dict[str, str]:
-    """Versions of everything that the numbers of a fit depend on."""
-    import scipy
-
-    return {
-        "momentmix": __version__,
-        "python": platform.python_version(),
-        "numpy": np.__version__,
-        "scipy": scipy.__version__,
-    }
-
-
-@short_repr
-@dataclass(frozen=True, kw_only=True)
-class FitRecord(FitFacts):
-    """The record of a fit in a model file: the facts of a `FitResult`, and the following.
-
-    Attributes
-    ----------
-    standard_errors : StandardErrors or None
-    intervals : Intervals or None
-        95 %; None where they are not known.
-    versions : dict of str
-        Of momentmix, Python, NumPy and SciPy.
-    command : str or None
-        The command line, or whatever the caller wrote there.
-    seed : int or None
-    """
-
-    standard_errors: StandardErrors | None
-    intervals: Intervals | None
-    versions: dict[str, str] = field(default_factory=versions)
-    command: str | None = None
-    seed: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.command is not None:
-            object.__setattr__(self, "command", without_secrets(self.command))
-        try:
-            object.__setattr__(self, "seed", None if self.seed is None else index(self.seed))
-        except TypeError:
-            raise InputTypeError(f"seed must be an integer or None; got {self.seed!r}.") from None
-
-    def profile(self, mixture: Mixture, names: Sequence[str] | None = None) -> Profile:
-        """Return the components of the mixture of this fit in words; see `FitResult.profile`."""
-        weights = None if self.intervals is None else self.intervals.weights
-        again: Float | None = self.reproducibility
-        if self.certificate.rows_depend:  # neither says what other rows would give
-            weights = again = None
-        return profile_of(mixture, names, self.n_rows, again, weights, self.separation)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; what is not finite becomes None."""
-        document = _record_fields(0, 0, False).encode(self)  # sizes are checked on reading
-        for known in (document["standard_errors"], document["intervals"]):
-            for key in _NOT_ALWAYS if known is not None else ():
-                if known[key] is None:
-                    del known[key]
-        return {"version": _VERSION, **document}
-
-    @classmethod
-    def from_dict(cls, document: Any, mixture: Mixture) -> FitRecord:
-        """The record of `to_dict`; ValueError where it is not one of a fit of this mixture."""
-        check_version(document, "fit", _VERSION)
-        contents = {key: value for key, value in document.items() if key != "version"}
-        (r, d), joined = mixture.means.shape, bool(mixture.parameters.blocks.joined)
-        fields = _record_fields(r, d, joined, mixture.schema is not None)
-        record: FitRecord = fields(contents, "fit")
-        own = [block.columns for block in mixture.blocks if len(block.columns) > 1]
-        if record.joined and sorted(found.columns for found in record.joined) != own:
-            raise ValueError("fit.joined must list the columns that the mixture joins")
-        named = tuple(columns.named(mixture.feature_names) for columns in record.joined)
-        description, names = record.certificate.description, mixture.feature_names or ()
-        description = replace(description, columns=_by_column(description.columns, names))
-        certificate = replace(record.certificate, description=description)
-        record = replace(record, joined=named, certificate=certificate)
-        if record.options is not None and isinstance(record.options.get("families"), dict):
-            families = _by_column(record.options["families"], names)
-            record = replace(record, options={**record.options, "families": families})
-        return record
+def record_of(result: FitResult, command: str | None = None) -> dict[str, Any]:
+    """Plain values of a result, for JSON; what is not finite becomes None."""
+    command = result.command if command is None else without_secrets(command)
+    saved = result.saved or SavedErrors(None, None)
+    if result.uncertainty is not None:
+        saved = SavedErrors(result.standard_errors, result.intervals())
+    document = _record_fields(result.mixture).encode(replace(result, command=command, saved=saved))
+    for errors in (document["standard_errors"], document["intervals"]):
+        for key in _NOT_ALWAYS if errors is not None else ():
+            if errors[key] is None:
+                del errors[key]
+    return {"version": _VERSION, **document}
 
 
-def _by_column(values: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
-    """Values by name or number of their column; keys of JSON are texts."""
-    return {int(j) if str(j).isdecimal() and j not in names else j: x for j, x in values.items()}
-
-
-# -- files ------------------------------------------------------------------------------------
-
-
-def save_fit(path: str | os.PathLike[str], mixture: Mixture, record: FitRecord) -> None:
-    """Write a model file with the record of its fit in it, whole or not at all."""
-    save_model(path, mixture, record.to_dict())
-
-
-def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
-    """The mixture of a model file, and the record of its fit where the file holds one."""
+def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitResult | None]:
+    """The mixture of a model file, and the result of its fit where the file has its record."""
     mixture, document = load_model(path)
     if document is None:
         return mixture, None
     try:
-        return mixture, FitRecord.from_dict(document, mixture)
+        return mixture, result_of(document, mixture)
     except ValueError as error:
         raise ModelFileError(
             f"{path}: the record of the fit is damaged: {error}. Fit again, or remove the key "
@@ -162,19 +73,46 @@ def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitRecord | None]:
         ) from None
 
 
+def result_of(document: Any, mixture: Mixture) -> FitResult:
+    """The result of `record_of`; ValueError where it is not one of a fit of this mixture."""
+    check_version(document, "fit", _VERSION)
+    contents = {key: value for key, value in document.items() if key != "version"}
+    result: FitResult = _record_fields(mixture)(contents, "fit")
+    blocks = [block.columns for block in mixture.blocks if len(block.columns) > 1]
+    if result.joined and sorted(joined.columns for joined in result.joined) != blocks:
+        raise ValueError("fit.joined must list the columns that the mixture joins")
+    names, certificate, options = mixture.feature_names, result.certificate, result.options
+    description = certificate.description
+    description = replace(description, columns=_by_column(description.columns, names or ()))
+    if options is not None and isinstance(options.get("families"), dict):
+        options = {**options, "families": _by_column(options["families"], names or ())}
+    return replace(
+        result,
+        joined=tuple(joined.with_names(names) for joined in result.joined),
+        certificate=replace(certificate, description=description),
+        options=options,
+    )
+
+
+def _by_column(values: Mapping[Any, Any], names: Sequence[str]) -> dict[Any, Any]:
+    """Values by name or number of their column; keys of JSON are texts."""
+    return {int(j) if str(j).isdecimal() and j not in names else j: x for j, x in values.items()}
+
+
 # -- the fields of the file -------------------------------------------------------------------
 
 
-def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> Fields:
-    """Fields of the record of a mixture of r components and d columns, joined in blocks or not."""
+def _record_fields(mixture: Mixture) -> Fields:
+    """Fields of the record of a fit of this mixture."""
+    r, d = mixture.means.shape
     shapes: dict[str, tuple[int, ...]] = {"weights": (r,), "means": (r, d), "variances": (r, d)}
-    if joined:
+    if mixture.parameters.blocks.joined:
         shapes["covariances"] = (r, d, d)
-    if has_families:
+    if mixture.schema is not None:
         shapes["seen"] = (r, d)
     errors = {name: array(*shape, nulls=True) for name, shape in shapes.items()}
     ends = {name: array(2, *shape, nulls=True) for name, shape in shapes.items()}
-    if has_families:
+    if mixture.schema is not None:
         errors["levels"] = map_of(array(r, None, nulls=True))
         ends["levels"] = map_of(array(2, r, None, nulls=True))
     trial: dict[str, Any] = {
@@ -192,16 +130,15 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
         "correlation": number(-1.0, 1.0),
     }
     return Fields(
-        _record,
+        partial(_result, mixture),
         {
             "n_rows": integer(1),
             "order": integer(1),
-            "method": text,
-            "refine": text,
             "winner": text,
             "n_passes": integer(0),
             "converged": boolean,
             "log_likelihood_per_row": optional(number()),
+            "bic": optional(number()),
             "notes": texts,
             "tried": list_of(Fields(_trial, trial)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
@@ -211,9 +148,12 @@ def _record_fields(r: int, d: int, joined: bool, has_families: bool = False) -> 
             "intervals": optional(Fields(_intervals, ends)),
             "versions": text_map,
             "command": optional(text),
-            "seed": optional(integer(-inf, inf)),
         },
-        attributes={"log_likelihood_per_row": "log_likelihood"},
+        attributes={
+            "log_likelihood_per_row": "log_likelihood",
+            "standard_errors": "saved.standard_errors",
+            "intervals": "saved.intervals",
+        },
     )
 
 
@@ -252,6 +192,7 @@ def _certificate_fields(n_components: int) -> Fields:
             "passed": boolean,
             "verdict": text,
             **test,
+            "after_rows": boolean,
             "predicted_loss": number(0.0, 1.0),
             "support": optional(Fields(lambda values: Support(**values), support)),
             "reproducibility": array(n_components, nulls=True),
@@ -265,19 +206,24 @@ def _certificate_fields(n_components: int) -> Fields:
     )
 
 
-def _record(values: dict[str, Any]) -> FitRecord:
+def _result(mixture: Mixture, values: dict[str, Any]) -> FitResult:
     certificate, said = values.pop("certificate")
-    certificate = replace(certificate, after_rows=values["refine"] == "em")
     for key, value in said.items():
         if getattr(certificate, key) != value:
             raise ValueError(
                 f"fit.certificate says {key}={repr(value)[:40]}, its numbers say "
                 f"{getattr(certificate, key)!r}"
             )
-    for key in ("notes", "tried", "joined"):
-        values[key] = tuple(values[key])
-    log_likelihood = values.pop("log_likelihood_per_row")
-    return FitRecord(certificate=certificate, log_likelihood=log_likelihood, **values)
+    values |= {key: tuple(values[key]) for key in ("notes", "tried", "joined")}
+    values["log_likelihood"] = values.pop("log_likelihood_per_row")
+    saved = SavedErrors(values.pop("standard_errors"), values.pop("intervals"))
+    return FitResult(
+        **values,
+        mixture=mixture,
+        schema=mixture.schema,
+        certificate=certificate,
+        saved=None if saved.standard_errors is None or saved.intervals is None else saved,
+    )
 
 
 def _trial(values: dict[str, Any]) -> Trial:
@@ -305,8 +251,9 @@ def _certificate(n_components: int, values: dict[str, Any]) -> tuple[Certificate
     for key in groups.keys() - {"description"}:
         if ((groups[key] < 0) | (groups[key] > 1)).any():
             raise ValueError(f"fit.certificate.{key} must lie between 0 and 1")
+    after_rows = values.pop("after_rows")
     test = OverIdentification(**{**values, "groups": tuple(values["groups"])})
-    return Certificate(test, loss, findings, n_components, support, **groups), said
+    return Certificate(test, loss, findings, n_components, support, after_rows, **groups), said
 
 
 def _standard_errors(errors: dict[str, Any]) -> StandardErrors:

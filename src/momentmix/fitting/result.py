@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import import_module
-from math import isnan, log
-from typing import Any
+from math import isnan
+from typing import Any, NamedTuple
 
-from momentmix._typing import Int
+import numpy as np
+
+from momentmix import __version__
+from momentmix._typing import Float, Int
 from momentmix.errors import InputError, printable
 from momentmix.findings.finding import FATAL, Finding
+from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.inference.standard_errors import (
     StandardErrors,
     column_errors,
@@ -20,12 +25,12 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.outcome import Evidence, FitFacts
-from momentmix.fitting.record import FitRecord, save_fit
+from momentmix.fitting.outcome import Evidence, JoinedColumns, Trial
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
+from momentmix.mixture.model_file import save_model
 from momentmix.mixture.parameter_table import Intervals, ParameterTable
-from momentmix.mixture.profile import Profile
+from momentmix.mixture.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
 from momentmix.wording import cut_lines, listed, plural, whole_percent
@@ -35,12 +40,24 @@ MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
 
+def versions() -> dict[str, str]:
+    """Versions of everything that the numbers of a fit depend on."""
+    import scipy
+
+    return {
+        "momentmix": __version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+    }
+
+
 @dataclass(frozen=True)
 class BegunFit:
     """A fit whose mixture is final; it keeps a sample of the rows, and not the rows.
 
-    The `facts` are those of the result but standard errors and certificate; `columns` say where
-    the features that vary are among all, and `order` is that of the components.
+    The `facts` are the attributes of the result but certificate and uncertainty; `columns` say
+    where the features that vary are among all, and `order` is that of the components.
     """
 
     facts: dict[str, Any]
@@ -53,25 +70,69 @@ class BegunFit:
         """Compute standard errors and certificate."""
         uncertainty, certificate = self.evidence.certify()
         certificate = replace(certificate, findings=certificate.findings + self.findings)
-        uncertainty = uncertainty.embedded(*self.columns).reordered(self.order)
-        result = FitResult(**self.facts, certificate=certificate, uncertainty=uncertainty)
-        return result.with_final_trial()
+        again = tuple(certificate.reproducibility.tolist())
+        tried = tuple(
+            replace(
+                t,
+                p_value=t.p_value if isnan(t.p_value) else certificate.p_value,
+                reproducibility=again if t.reproducibility else (),
+            )
+            if t.chosen
+            else t
+            for t in self.facts["tried"]
+        )
+        return FitResult(
+            **{**self.facts, "tried": tried},
+            certificate=certificate,
+            uncertainty=uncertainty.embedded(*self.columns).reordered(self.order),
+        )
+
+
+class SavedErrors(NamedTuple):
+    """Standard errors and intervals of 95 % of a fit in a model file."""
+
+    standard_errors: StandardErrors | None
+    intervals: Intervals | None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
-class FitResult(FitFacts):
-    """A fitted mixture with everything that was learned on the way.
-
-    It has the attributes that a file keeps, those of `FitFacts`, and the following.
+class FitResult:
+    """A fitted mixture with everything that was learned on the way, also as a file keeps it.
 
     Attributes
     ----------
     mixture : Mixture
         In the units of the data.
-    moments : StandardMoments
-        That the mixture was fitted to, or that began its fit.
+    certificate : Certificate
+    n_rows, order : int
+        Rows of the fit, and the highest order of the moments. Rows far from all others, which a
+        background takes, are not behind the moments.
+    winner : str
+        The candidate that the answer came from.
+    n_passes : int
+        Passes over all rows: one for the moments, the rest EM or scoring steps.
+    converged : bool
+    log_likelihood, bic : float or None
+        Mean of ``mixture.log_prob`` over the rows that were used, by their weights, and the
+        Bayesian information criterion, the lower the better; None without rows. Rows that were
+        dropped or have weight 0 are not used.
+    notes : sequence of str
+    tried : tuple of Trial
+        What n_components="auto" tried, by number of components; empty where a number was given.
+    joined : tuple of JoinedColumns
+        Columns that were joined, and why; empty for diagonal covariances.
+    options : mapping or None
+        Keywords of `fit` that were given and differ from its defaults, without arrays; None where
+        they are not known.
+    versions : mapping of str
+        Of momentmix, Python, NumPy and SciPy.
+    command : str or None
+        The command line, or whatever the caller wrote there.
     uncertainty : Uncertainty or None
-        Covariance of the parameters of standardized features; None where it is not known.
+        Covariance of the parameters of standardized features; None where it is not known, as in
+        files.
+    moments : StandardMoments or None
+        That the mixture was fitted to, or that began its fit; None in files, as what follows.
     summary : MomentSummary or None
         Of the rows, from the one pass for the moments; None where no rows were given.
     schema : Schema or None
@@ -80,35 +141,48 @@ class FitResult(FitFacts):
         Stages and their seconds.
     log_likelihoods : sequence of float
         Per row, at each EM or scoring pass whose step was kept; empty without rows.
+    saved : SavedErrors or None
+        Standard errors and intervals, where a file held them.
     """
 
     mixture: Mixture
-    moments: StandardMoments
+    certificate: Certificate
+    n_rows: int
+    order: int
+    winner: str
+    n_passes: int
+    converged: bool
+    log_likelihood: float | None = None
+    bic: float | None = None
+    notes: Sequence[str] = ()
+    tried: tuple[Trial, ...] = ()
+    joined: tuple[JoinedColumns, ...] = ()
+    options: Mapping[str, Any] | None = None
+    versions: Mapping[str, str] = field(default_factory=versions)
+    command: str | None = None
     uncertainty: Uncertainty | None = None
+    moments: StandardMoments | None = None
     summary: MomentSummary | None = None
     schema: Schema | None = None
     stages: Sequence[tuple[str, float]] = ()
     log_likelihoods: Sequence[float] = ()
-
-    def with_final_trial(self) -> FitResult:
-        """The result whose chosen trial has the figures of the final fit."""
-        tried = list(self.tried)
-        for i, t in enumerate(tried):
-            if t.chosen:
-                p_value = t.p_value if isnan(t.p_value) else self.certificate.p_value
-                again = tuple(self.reproducibility.tolist()) if t.reproducibility else ()
-                tried[i] = replace(t, p_value=p_value, reproducibility=again)
-        return replace(self, tried=tuple(tried))
+    saved: SavedErrors | None = None
 
     @property
-    def bic(self) -> float | None:
-        """Bayesian information criterion, the lower the better; None without rows."""
-        if self.log_likelihood is None:
-            return None
-        p = self.mixture.parameters
-        n_fixed = 2 * p.n_components * int(self.moments.constant.sum())  # of constant columns
-        n = self.moments.n_counted
-        return (p.n_free - n_fixed) * log(n) - 2.0 * n * self.log_likelihood
+    def reproducibility(self) -> Float:
+        """How well other rows give each component again, (n_components,); see `Certificate`."""
+        return self.certificate.reproducibility
+
+    @property
+    def separation(self) -> Float:
+        """Depth of the valley between each pair of components, of shape (r, r)."""
+        return self.certificate.separation
+
+    @property
+    def seed(self) -> int | None:
+        """The ``random_state`` of the fit, where it was an integer."""
+        seed = (self.options or {}).get("random_state")
+        return seed if isinstance(seed, int) else None
 
     def predict(self, data: Any) -> Any:
         """Return the most probable component of each row, −1 for rows in no group.
@@ -132,13 +206,33 @@ class FitResult(FitFacts):
         return self.mixture.predict(data)
 
     @property
+    def has_errors(self) -> bool:
+        """Whether standard errors and intervals are known."""
+        return self.uncertainty is not None or self.saved is not None
+
+    @property
     def standard_errors(self) -> StandardErrors:
         """Standard errors of weights, means and variances, in the units of the data."""
-        return column_errors(self._known_uncertainty(), self.moments, self.schema)
+        if self.saved is not None and self.saved.standard_errors is not None:
+            return self.saved.standard_errors
+        return column_errors(*self._uncertainty_of_columns(), self.schema)
 
     def intervals(self, level: float = 0.95) -> Intervals:
-        """Intervals of weights, means and variances, in the units of the data; 95 % by default."""
-        return column_intervals(self._known_uncertainty(), self.moments, self.schema, level)
+        """Intervals of weights, means and variances, in the units of the data; 95 % by default.
+
+        A fit that was loaded from a file has no others.
+        """
+        normal_quantile(level)  # raises where it is no level
+        if self.saved is None or self.saved.intervals is None:
+            return column_intervals(*self._uncertainty_of_columns(), self.schema, level)
+        if level != 0.95:
+            raise InputError(f"a saved fit has intervals of 0.95; level={level} was asked.")
+        return self.saved.intervals
+
+    def _uncertainty_of_columns(self) -> tuple[Uncertainty, StandardMoments]:
+        if self.uncertainty is None or self.moments is None:
+            raise InputError("this fit has no standard errors.")
+        return self.uncertainty, self.moments
 
     def to_frame(self, level: float = 0.95) -> Any:
         """The parameters with standard errors and intervals, as a pandas frame.
@@ -154,8 +248,8 @@ class FitResult(FitFacts):
             As `Mixture.to_frame`, with standard_error and the ends of the intervals, low and high;
             NaN where there are none.
         """
-        if self.uncertainty is None:
-            normal_quantile(level)  # raises where it is no level
+        normal_quantile(level)  # raises where it is no level
+        if not self.has_errors:
             return self.mixture.to_frame()
         table = ParameterTable(self.mixture, self.standard_errors, self.intervals(level))
         return table.to_frame()
@@ -170,7 +264,11 @@ class FitResult(FitFacts):
         names : sequence of str, optional
             Names of the components; made of what is different by default.
         """
-        return self.record().profile(self.mixture, names)
+        weights = self.intervals().weights if self.has_errors else None
+        again: Float | None = self.reproducibility
+        if self.certificate.rows_depend:  # neither says what other rows would give
+            weights = again = None
+        return profile_of(self.mixture, names, self.n_rows, again, weights, self.separation)
 
     def plot(self, kind: str | None = None, data: Any = None) -> Any:
         """Draw a picture of the fit; `momentmix.displays` has these with more options.
@@ -238,31 +336,13 @@ class FitResult(FitFacts):
         )
         return suggestions
 
-    def _known_uncertainty(self) -> Uncertainty:
-        if self.uncertainty is None:
-            raise InputError("this fit has no standard errors.")
-        return self.uncertainty
+    def to_dict(self, command: str | None = None) -> dict[str, Any]:
+        """The record of this fit in a model file, as plain values."""
+        record = import_module("momentmix.fitting.record")  # which makes results of files
+        fields: dict[str, Any] = record.record_of(self, command)
+        return fields
 
-    def record(self, command: str | None = None, seed: int | None = None) -> FitRecord:
-        """The record of this fit in a saved model."""
-        facts = {field.name: getattr(self, field.name) for field in fields(FitFacts)}
-        has_errors = self.uncertainty is not None
-        return FitRecord(
-            **{**facts, "notes": tuple(self.notes)},
-            standard_errors=self.standard_errors if has_errors else None,
-            intervals=self.intervals() if has_errors else None,
-            command=command,
-            seed=seed,
-        )
-
-    def save(
-        self,
-        path: str | os.PathLike[str],
-        feature_names: Sequence[str] | None = None,
-        *,
-        command: str | None = None,
-        seed: int | None = None,
-    ) -> None:
+    def save(self, path: str | os.PathLike[str], *, command: str | None = None) -> None:
         """Write the mixture together with the record of its fit, whole or not at all.
 
         `Mixture.load` reads the mixture, `report` and ``momentmix report`` the record too.
@@ -270,17 +350,10 @@ class FitResult(FitFacts):
         Parameters
         ----------
         path : str or path
-        feature_names : sequence of str, optional
-            By default those of the mixture.
         command : str, optional
             How the fit was made, for the record.
-        seed : int, optional
-            The ``random_state`` it was made with, for the record.
         """
-        mixture = self.mixture
-        if feature_names is not None:
-            mixture = mixture.with_feature_names(feature_names)
-        save_fit(path, mixture, self.record(command, seed))
+        save_model(path, self.mixture, self.to_dict(command))
 
     def __repr__(self) -> str:
         verdict = self.certificate.verdict
@@ -288,7 +361,7 @@ class FitResult(FitFacts):
         return cut_lines("\n".join([head, str(self.profile())]))
 
     def _repr_html_(self) -> str:
-        facts = [f"{self.method}, moments up to order {self.order}", self._refinement()]
+        facts = [f"moments up to order {self.order}", self._refinement()]
         if self.log_likelihood is not None:
             facts.append(f"log-likelihood per row {self.log_likelihood:.6g}")
         facts += [f"joined columns: {columns}" for columns in self.joined]
@@ -334,7 +407,7 @@ class FitResult(FitFacts):
         lines = [
             f"{self._kind()}, {self.n_rows} rows",
             *self._families(),
-            f"  {'method':<20} {self.method}, moments up to order {self.order}",
+            f"  {'moments':<20} up to order {self.order}",
             f"  {'refinement':<20} {self._refinement()}",
             f"  {'answer from':<20} {self.winner}",
         ]
@@ -391,7 +464,7 @@ class FitResult(FitFacts):
         return [f"  {label:<20} {line}" for label, line in zip(labels, lines, strict=True)]
 
     def _refinement(self) -> str:
-        if self.refine == "none":
+        if not self.certificate.after_rows:
             return "none: the pure moment answer"
         state = "converged" if self.converged else "NOT converged"
         return f"EM, {self.n_passes} passes over the rows in all, {state}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import log
 from typing import Any
 
 from momentmix.families.distribution import with_joined_values
@@ -56,15 +57,19 @@ def in_data_units(problem: Problem, answer: StandardFit) -> BegunFit:
             share = share_of(every, mixture, background, schema, context)
             mixture, n_rows = mixture.with_background(background, share), every.n_rows
             log_likelihood = mean_log_prob(every, mixture, schema, context)
+    bic = None
+    if log_likelihood is not None:
+        # Constant columns have no parameters.
+        n_free = embedded.n_free - 2 * embedded.n_components * int(moments.constant.sum())
+        bic = n_free * log(n_counted) - 2.0 * n_counted * log_likelihood
     facts: dict[str, Any] = {
         "n_rows": n_rows,
         "order": answer.moments.order,
-        "method": "robust",
-        "refine": "none" if passes is None else "em",
         "winner": answer.winner,
         "n_passes": 1 if passes is None else 1 + passes.n_passes,
         "converged": passes is None or passes.converged,
         "log_likelihood": log_likelihood,
+        "bic": bic,
         "notes": [*problem.table.notes, *answer.notes],
         "tried": tuple(
             replace(t, log_likelihood=t.log_likelihood - units, bic=t.bic + 2.0 * n_counted * units)
@@ -93,9 +98,9 @@ def _joined_columns(
             for group in answer.parameters.blocks.joined
         )
     if schema is None:
-        return tuple(block.named(moments.feature_names) for block in joined)
+        return tuple(block.with_names(moments.feature_names) for block in joined)
     found = []
     for block in joined:
         columns = tuple(schema.column_of[j] for j in block.columns)
-        found.append(replace(block, columns=columns).named(schema.column_names))
+        found.append(replace(block, columns=columns).with_names(schema.column_names))
     return tuple(found)

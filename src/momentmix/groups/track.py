@@ -25,7 +25,6 @@ from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
-from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import load_fit
 from momentmix.fitting.result import FitResult
 from momentmix.groups.compare import holm
@@ -333,7 +332,7 @@ def track(
 # -- the model ---------------------------------------------------------------------------------
 
 
-def _mixture_and_result(model: Any) -> tuple[Mixture, FitFacts | None]:
+def _mixture_and_result(model: Any) -> tuple[Mixture, FitResult | None]:
     """The mixture of a model of any kind, and the fit that it comes from, where that is known."""
     result: Any = getattr(model, "result_", model)
     if isinstance(model, str | os.PathLike):
@@ -345,9 +344,7 @@ def _mixture_and_result(model: Any) -> tuple[Mixture, FitFacts | None]:
             "model must be a Mixture, a FitResult, a fitted estimator or the path of a model "
             f"file; got {type(model).__name__}."
         )
-    if isinstance(result, FitResult):
-        result = result.record()
-    return mixture, result if isinstance(result, FitFacts) else None
+    return mixture, result if isinstance(result, FitResult) else None
 
 
 def _usable_columns(mixture: Mixture) -> tuple[list[int], list[str]]:
@@ -386,7 +383,8 @@ def _factor(p: Parameters, scale: Float, result: Any) -> Float:
     rows, _ = gaussian.sample(p.normalized(), n_draws, np.random.default_rng(0))
     information = information_matrix(gaussian.features_of(rows, p.blocks), p)
     uncertainty = uncertainty_after_em(p, information, float(result.n_rows))
-    factor, errors, ratio = uncertainty.factor, result.standard_errors, 1.0
+    factor, ratio = uncertainty.factor, 1.0
+    errors = result.standard_errors if result.has_errors else None
     if errors is not None and errors.means.shape == p.means.shape:
         # Those of a fit to moments, or of a model that is not quite right, are larger.
         smallest, given = uncertainty.deviations().means, errors.means / scale

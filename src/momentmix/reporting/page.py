@@ -19,7 +19,7 @@ from momentmix.families.column import restored
 from momentmix.findings.finding import FATAL, WARNING, Severity
 from momentmix.fitting.inference.certificate import Certificate
 from momentmix.fitting.outcome import Trial
-from momentmix.fitting.record import FitRecord
+from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import (
     Intervals,
@@ -221,7 +221,7 @@ def parameter_rows(m: Mixture, intervals: Intervals | None) -> tuple[Rows, str]:
     return rows, note
 
 
-def facts(m: Mixture, record: FitRecord | None) -> Iterator[tuple[str, object]]:
+def facts(m: Mixture, record: FitResult | None) -> Iterator[tuple[str, object]]:
     """Yield facts of the columns and of the fit."""
     for label, names in [] if m.schema is None else m.schema.by_family():
         yield f"Columns: {label}", ", ".join(names)

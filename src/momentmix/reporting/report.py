@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from functools import cache
 from html import escape
 from importlib.resources import files
-from numbers import Integral
 from typing import Any
 
 from momentmix.atomic_file import atomic_write
 from momentmix.displays.rows import shown_rows
 from momentmix.displays.style import mixture_of
 from momentmix.errors import InputError, InputTypeError, needed, printable, without_secrets
-from momentmix.fitting.record import FitRecord, load_fit, versions
-from momentmix.fitting.result import FitResult
+from momentmix.fitting.record import load_fit
+from momentmix.fitting.result import FitResult, versions
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.separation import separation_words
@@ -97,7 +96,7 @@ def report(
     '<!DOCTYPE html>'
     """
     day, (mixture, record) = _day_of(date), _mixture_and_record(model)
-    profile = mixture.profile(names) if record is None else record.profile(mixture, names)
+    profile = mixture.profile(names) if record is None else record.profile(names)
     if data_name is None:
         paths = map(without_secrets, path_list(data) if data is not None else [])
         data_name = ", ".join(os.path.basename(os.path.normpath(path)) for path in paths)
@@ -123,7 +122,7 @@ def report(
             columns = draw_columns(mixture, rows)
             pairs = draw_pairs(mixture, rows, components)
     certificate = None if record is None else record.certificate
-    intervals = None if record is None else record.intervals
+    intervals = record.intervals() if record is not None and record.has_errors else None
     heat, n_left_out = page.side_by_side(mixture)
     parameters, parameter_notes = page.parameter_rows(mixture, intervals)
     style, policy = _style()
@@ -224,24 +223,23 @@ def _style() -> tuple[str, str]:
 # -- model, data and date ----------------------------------------------------------------------
 
 
-def _mixture_and_record(model: Any) -> tuple[Mixture, FitRecord | None]:
+def _mixture_and_record(model: Any) -> tuple[Mixture, FitResult | None]:
     if isinstance(model, str | os.PathLike):
         return load_fit(model)
     if isinstance(model, Mixture):
         return model, None
     if isinstance(model, FitResult):
-        return model.mixture, model.record()
+        return model.mixture, model
     result = getattr(model, "result_", None)  # of an estimator: those take long to import
     if not isinstance(result, FitResult):
         raise InputTypeError(
             "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
             f"MomentMixture, or a Mixture; got {type(model).__name__}."
         )
-    seed = int(model.random_state) if isinstance(model.random_state, Integral) else None
-    return result.mixture, result.record(seed=seed)
+    return result.mixture, result
 
 
-def _opened(data: Any, mixture: Mixture, record: FitRecord | None) -> Any:
+def _opened(data: Any, mixture: Mixture, record: FitResult | None) -> Any:
     """Open rows as those of the fit were opened, with the columns of the model."""
     if isinstance(data, MomentSummary):
         raise InputTypeError("a report draws rows; a summary has none. Leave it out.")

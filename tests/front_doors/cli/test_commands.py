@@ -87,10 +87,10 @@ def test_a_fit_without_an_output_is_printed_and_not_saved(folder, momentmix, tmp
     assert first.endswith(": passed")
     assert last == "Not saved: -o model.json saves it (seed 0)."
     printed = json.loads(momentmix("fit", "part-0.parquet", "-r", "2", "--json", "--seed", "3").out)
-    assert (printed["output"], printed["seed"]) == (None, 3)
+    assert (printed["output"], printed["options"]["random_state"]) == (None, 3)
     assert sorted(tmp_path.iterdir()) == before
     momentmix("fit", "part-0.parquet", "-r", "2", "--json", "--seed", "3", "-o", "model.json")
-    assert json.loads((tmp_path / "model.json").read_text())["fit"]["seed"] == 3
+    assert json.loads((tmp_path / "model.json").read_text())["fit"]["options"]["random_state"] == 3
 
 
 def test_a_fit_that_did_not_pass_is_4_if_asked_and_writes_the_model(folder, momentmix):

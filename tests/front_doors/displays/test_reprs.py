@@ -83,7 +83,7 @@ def test_reprs_of_a_fit_are_short(wide):
     result = mm.fit(rows, 3, random_state=0)
     intervals = result.intervals()
     parts = (result, result.certificate, intervals, result.standard_errors, result.moments)
-    for value in (*parts, result.uncertainty, result.record()):
+    for value in (*parts, result.uncertainty):
         assert 0 < len(repr(value)) <= MOST, type(value)
     assert repr(result).startswith("FitResult: Mixture of 3 diagonal Gaussians, 40 features, ")
     assert f"certificate {result.certificate.verdict}" in repr(result)

@@ -186,7 +186,7 @@ def assert_same_fit(fitted, result):
         np.testing.assert_array_equal(
             getattr(fitted.mixture_, name), getattr(result.mixture, name), strict=True
         )
-    records = (replace(x.record(), options=None) for x in (fitted.result_, result))
+    records = (replace(x, options=None) for x in (fitted.result_, result))
     own, direct = (record.to_dict() for record in records)  # options are those of the function
     assert own == direct
     assert str(fitted.certificate_) == str(result.certificate)

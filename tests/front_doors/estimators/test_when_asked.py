@@ -43,8 +43,8 @@ def assert_same_result(found, expected):
         np.testing.assert_array_equal(ours, theirs, strict=True)
         errors = getattr(expected.standard_errors, name)
         np.testing.assert_array_equal(getattr(found.standard_errors, name), errors)
-    direct = replace(expected.record(), options=found.options)  # an estimator names its own
-    assert found.record().to_dict() == direct.to_dict()
+    direct = replace(expected, options=found.options)  # an estimator names its own
+    assert found.to_dict() == direct.to_dict()
     assert {name for name, _ in found.stages} == {name for name, _ in expected.stages}
 
 
@@ -62,7 +62,7 @@ def test_the_bits_are_those_of_fit_whatever_happens_before_they_are_asked_for(ki
     own[:] = 0.0
     assert_same_result(model.result_, expected)
     other = kind(3, random_state=np.random.default_rng(8)).fit(rows).result_
-    assert other.record().to_dict() != expected.record().to_dict()
+    assert other.to_dict() != expected.to_dict()
 
 
 # -- quiet until asked ------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_copies_have_the_certificate_and_no_rows(kind, rows, strict):
     with pytest.warns(mm.FitWarning):
         result = model.result_
     for twin in [*twins, pickle.loads(pickle.dumps(model))]:
-        assert twin.result_.record().to_dict() == result.record().to_dict()
+        assert twin.result_.to_dict() == result.to_dict()
 
 
 @BOTH

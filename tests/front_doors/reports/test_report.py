@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from itertools import pairwise
 
@@ -64,6 +65,10 @@ def parsed(path):
     return page
 
 
+def named(result):
+    return replace(result, mixture=result.mixture.with_feature_names(NAMES))
+
+
 @pytest.fixture(scope="module")
 def truth():
     rng = np.random.default_rng(3)
@@ -83,7 +88,7 @@ def result(rows):
 @pytest.fixture
 def model(result, tmp_path):
     path = tmp_path / "model.json"
-    result.save(path, NAMES, command="by hand", seed=0)
+    named(result).save(path, command="by hand")
     return path
 
 
@@ -101,7 +106,7 @@ def report(tmp_path):
 @pytest.fixture(scope="module")
 def page(result, rows, tmp_path_factory):
     folder = tmp_path_factory.mktemp("report")
-    result.save(folder / "model.json", NAMES, command="by hand", seed=0)
+    named(result).save(folder / "model.json", command="by hand")
     data = pd.DataFrame(rows, columns=NAMES)
     mm.report(folder / "model.json", folder / "r.html", data, date="2025-01-31")
     return parsed(folder / "r.html")
@@ -292,11 +297,11 @@ def damage(*path, value):
     [
         (
             damage("version", value=6),
-            "fit has version 6; this momentmix reads version 9",
+            "fit has version 6; this momentmix reads version 10",
         ),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("converged", value=1), "fit.converged must be true or false"),
-        (damage("seed", value=None), "fit lacks seed"),
+        (damage("command", value=None), "fit lacks command"),
         (damage("more", value=1), "fit holds unknown keys: 'more'"),
         (damage("certificate", "p_value", value=1.5), "p_value is 1.5, out of range"),
         (damage("certificate", "statistic", value=1.5), None),

@@ -195,13 +195,13 @@ def test_the_command_prints_the_seed_and_the_names_that_it_stores(tmp_path, monk
 
     printed = json.loads(run("fit", "rows.csv", "-r", "3", "-o", "model.json", "--json"))
     stored = json.loads((tmp_path / "model.json").read_text(encoding="utf-8"))["fit"]
-    assert printed["seed"] == stored["seed"] == 0
+    assert printed["options"]["random_state"] == stored["options"]["random_state"] == 0
     assert printed["command"] == stored["command"]
     names = [component["name"] for component in printed["profile"]]
     told = json.loads(run("info", "model.json", "--json"))["profile"]
     mixture, record = mm.fitting.record.load_fit("model.json")
-    assert told == str(record.profile(mixture)).split("\n")
-    assert mixture.profile().names == record.profile(mixture).names == names
+    assert told == str(record.profile()).split("\n")
+    assert mixture.profile().names == record.profile().names == names
     run("report", "model.json", "-o", "report.html")
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert all(name in page for name in names)

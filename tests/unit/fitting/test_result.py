@@ -1,15 +1,15 @@
 """A result, its record, and its parameters as a frame."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 from fitting_helpers import random_mixture
 from scipy import stats
 
 import momentmix as mm
 from momentmix.errors import InputError
-from momentmix.fitting.outcome import FitFacts
 from momentmix.fitting.record import load_fit
 
 
@@ -19,13 +19,20 @@ def result():
     return mm.fit(rows, 2, random_state=0)
 
 
-def test_a_record_has_the_facts_of_the_result(result):
-    record = result.record("by hand", np.int64(7))
-    for field in fields(FitFacts):
-        assert getattr(record, field.name) in (getattr(result, field.name), tuple(result.notes))
+def test_a_file_gives_the_result_again(tmp_path):
+    rows, _ = random_mixture(2, 4, seed=0, spread=3.0).sample(800, random_state=0)
+    result = mm.fit(rows, 2, random_state=np.int64(7))
+    result.save(tmp_path / "m", command="by hand")
+    mixture, again = load_fit(tmp_path / "m")
+    np.testing.assert_array_equal(again.mixture.means, mixture.means)
+    assert again.to_dict() == result.to_dict("by hand")
+    assert (again.command, again.seed, type(again.seed)) == ("by hand", 7, int)
+    assert (str(again), again.bic) == (str(result), result.bic)
+    pd.testing.assert_frame_equal(again.to_frame(), result.to_frame())
+    with pytest.raises(InputError, match="a saved fit has intervals of"):
+        again.intervals(0.9)
     with pytest.raises(AttributeError):
         result.mixture = None
-    assert (record.command, record.seed, type(record.seed)) == ("by hand", 7, int)
 
 
 def test_a_summary_of_gaussian_columns_is_one_of_numbers(tmp_path):

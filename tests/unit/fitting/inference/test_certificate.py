@@ -14,7 +14,7 @@ from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.verdict import REASONS
 from momentmix.fitting.outcome import Trial
-from momentmix.fitting.record import FitRecord, load_fit, save_fit
+from momentmix.fitting.record import load_fit, result_of
 from momentmix.fitting.result import FitResult
 
 NAN = float("nan")
@@ -256,14 +256,14 @@ TRIED = (
 def result_with(c, tried=()):
     return FitResult(
         mixture=MIXTURE, moments=None,  # needed for standard errors only
-        n_rows=1000, order=3, method="robust", refine="em", winner="k-means", n_passes=4,
-        converged=True, log_likelihood=None, notes=(), certificate=c, tried=tried,
+        n_rows=1000, order=3, winner="k-means", n_passes=4, converged=True, certificate=c,
+        tried=tried,
     )  # fmt: skip
 
 
 def saved(tmp_path, c, tried=()):
     path = tmp_path / "model.json"
-    save_fit(path, MIXTURE, result_with(c, tried).record())
+    result_with(c, tried).save(path)
     return path
 
 
@@ -281,7 +281,7 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
     assert record.tried[:2] == TRIED[:2]
     assert np.isnan(record.tried[2].p_value)
     assert str(record.certificate) == str(c)
-    assert record.to_dict() == result_with(c, TRIED).record().to_dict()
+    assert record.to_dict() == result_with(c, TRIED).to_dict()
     fit = json.loads(path.read_text())["fit"]
     assert fit["certificate"]["verdict"] == c.verdict
     assert fit["tried"][2]["p_value"] is None
@@ -298,17 +298,17 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 6, "fit has version 6; this momentmix reads version 9"),
+        (("version",), 6, "fit has version 6; this momentmix reads version 10"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):
-    document = result_with(certificate(UNTESTABLE), TRIED).record().to_dict()
+    document = result_with(certificate(UNTESTABLE), TRIED).to_dict()
     holder = document
     for key in place[:-1]:
         holder = holder[key]
     holder[place[-1]] = value
     with pytest.raises(ValueError, match=message):
-        FitRecord.from_dict(document, MIXTURE)
+        result_of(document, MIXTURE)
 
 
 # -- fits -------------------------------------------------------------------------------------
