@@ -67,6 +67,5 @@ plt.show()
 
 first = cube.where(week=slice("2025-01-06", "2025-03-31")).total()
 last = cube.where(week=slice("2025-10-06", "2025-12-29")).total()
-found = mm.compare(first, last)
-for change in found.named(least_effect=0.1):
+for change in mm.compare(first, last, least_effect=0.1).named:
     print(f"{change.what} of {change.column}: {change.effect:+.2f}")

@@ -20,12 +20,12 @@ def normal(seed, n=N, d=4):
     return np.random.default_rng(seed).standard_normal((n, d))
 
 
-def compare(x, y, **options):
-    return mm.compare(mm.summarize(x, **options), mm.summarize(y, **options))
+def compare(x, y, order=None, **options):
+    return mm.compare(mm.summarize(x, order), mm.summarize(y, order), **options)
 
 
-def named(found, **options):
-    return [(c.what, c.column) for c in found.named(**options)]
+def named(found):
+    return [(c.what, c.column) for c in found.named]
 
 
 # -- numbers ------------------------------------------------------------------------------------
@@ -151,9 +151,9 @@ def test_a_small_shift_is_named(effect):
     y[:, 3] += effect
     found = compare(x, y)
     assert named(found) == [("mean", "3")]
-    assert found.differs(least_effect=0.05)
-    assert not found.differs(least_effect=0.2)
-    assert np.sign(found.named()[0].effect) == np.sign(effect)
+    assert compare(x, y, least_effect=0.05).differs
+    assert not compare(x, y, least_effect=0.2).differs
+    assert np.sign(found.named[0].effect) == np.sign(effect)
 
 
 def test_intervals_hold_the_effect():
@@ -184,7 +184,7 @@ def test_constant_columns():
     assert compare(x, y).changes[2].effect == np.inf
     alone = compare(x[:, :2], y[:, :2])
     assert compare(x, y).changes[0].p_value == alone.changes[0].p_value
-    assert not compare(1e-318 * normal(1), 1e-318 * normal(2)).differs(1e-6)
+    assert not compare(1e-318 * normal(1), 1e-318 * normal(2), level=1e-6).differs
     assert np.isnan(compare(1e200 * normal(1), 1e200 * normal(2)).p_value)
 
 
@@ -208,8 +208,8 @@ def test_columns_that_are_never_seen():
 
 @pytest.mark.parametrize("n", [1, 3, 10, 30])
 def test_few_rows(n):
-    found = compare(normal(1, n), normal(2, n))
-    assert not found.differs(0.01)
+    found = compare(normal(1, n), normal(2, n), level=0.01)
+    assert not found.differs
     assert np.isnan(found.changes[0].low) == (n < 8)
     assert ("nothing is tested" in str(found)) == (n < 8)
     assert str(found).startswith("Nothing can be tested between") == (n < 8)
@@ -249,7 +249,7 @@ def test_files_that_are_no_summaries_have_their_cure(tmp_path):
 @pytest.mark.parametrize(("level", "effect"), [(0, 0), (1.5, 0), (np.nan, 0), (0.05, -1)])
 def test_levels_and_effects_are_checked(level, effect):
     with pytest.raises(mm.InputError, match="must be"):
-        compare(normal(1), normal(2)).differs(level, effect)
+        compare(normal(1), normal(2), level=level, least_effect=effect)
 
 
 # -- words --------------------------------------------------------------------------------------
@@ -267,13 +267,13 @@ def test_a_comparison_is_said_and_shown():
     first = mm.summarize(rows(50, 0.12, 0.05), missing="model", families={"income": "log"})
     second = mm.summarize(rows(40, 0.3, 0.1), missing="model", families=first.schema)
     found = mm.compare(first, second)
-    said = found.sentences()
+    said = found.sentences
     assert said[0].startswith("the share of color = red rose from ")
     assert said[1].startswith("income: the typical value fell from ")
     assert said[1].endswith(" standard deviations)")
     assert said[2].startswith("the share of missing cells of age rose from ")
-    assert found.sentences(least_effect=0.44) == said[:1]
-    assert found.sentences(level=1e-300) == []
+    assert mm.compare(first, second, least_effect=0.44).sentences == said[:1]
+    assert mm.compare(first, second, level=1e-300).sentences == []
     lines = str(found).split("\n")
     assert lines[0] == (
         "4,000 and 4,000 rows differ: 3 changes named (level 0.05, least p-value < 0.0001)."

@@ -79,11 +79,9 @@ def compare_command(
         else summary
         for (path, _), summary in zip(sides, given, strict=True)
     )
-    found = compare(left, right)
-    differs = found.differs(least_effect=least_effect)
+    found = compare(left, right, least_effect=least_effect)
     if as_json:
-        facts = {"differs": differs, "sentences": found.sentences(least_effect=least_effect)}
-        say_json({"first": first, "second": second or first, **found.to_dict(), **facts})
+        say_json({"first": first, "second": second or first, **found.to_dict()})
     else:
-        say(*found.lines(least_effect=least_effect))
-    click.get_current_context().exit(DIFFERS if differs else 0)
+        say(*found.lines())
+    click.get_current_context().exit(DIFFERS if found.differs else 0)

@@ -13,13 +13,13 @@ from math import asin, erfc, exp, expm1, inf, isfinite, nan, sqrt
 from typing import Any
 
 import numpy as np
-from scipy.special import gammaln, stdtr
+from scipy.special import stdtr
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
-from momentmix.families.column import Level
+from momentmix.families.column import Column, Level
 from momentmix.json_fields import plain
-from momentmix.summary.column_facts import schema_of
+from momentmix.summary.column_facts import ColumnFacts, column_facts, schema_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema, joined
 from momentmix.wording import (
@@ -112,7 +112,7 @@ class Change:
         return f"{self.column}: the {name} {verb} from {low} to {high} ({size})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """Differences between two summaries: how large they are, and whether they can be chance.
 
@@ -122,12 +122,18 @@ class Comparison:
     changes : tuple of Change
         In the order of the columns: the mean of numbers, else the shares of levels, and the share
         of missing cells where there are any.
+    level : float
+        Share of pairs of summaries of one distribution of which some change is named.
+    least_effect : float
+        Smaller changes are not named.
     notes : tuple of str
         What was not tested, and why.
     """
 
     n_rows: tuple[int, int]
     changes: tuple[Change, ...]
+    level: float = 0.05
+    least_effect: float = 0.0
     notes: tuple[str, ...] = ()
 
     @property
@@ -135,47 +141,41 @@ class Comparison:
         """Least corrected p-value of all changes; NaN if none was tested."""
         return min((c.corrected for c in self.changes if c.corrected == c.corrected), default=nan)
 
-    def named(self, level: float = 0.05, least_effect: float = 0.0) -> tuple[Change, ...]:
-        """Changes that are beyond chance at this level and at least so large, largest first."""
-        if not (0 < level < 1 and least_effect >= 0):
-            raise InputError(
-                "level must be between 0 and 1 and least_effect at least 0; got "
-                f"{level}, {least_effect}."
-            )
-        kept = [c for c in self.changes if c.corrected <= level and abs(c.effect) >= least_effect]
+    @property
+    def named(self) -> tuple[Change, ...]:
+        """Changes that are beyond chance and at least so large, largest first."""
+        kept = [
+            c
+            for c in self.changes
+            if c.corrected <= self.level and abs(c.effect) >= self.least_effect
+        ]
         return tuple(sorted(kept, key=lambda c: -abs(c.effect)))
 
-    def differs(self, level: float = 0.05, least_effect: float = 0.0) -> bool:
-        """Whether the summaries differ by more than chance.
+    @property
+    def differs(self) -> bool:
+        """Whether the summaries differ by more than chance."""
+        return bool(self.named)
 
-        Parameters
-        ----------
-        level : float, default=0.05
-            Share of pairs of summaries of one distribution for which the answer is yes.
-        least_effect : float, default=0
-            Smaller effects are neglected.
-        """
-        return bool(self.named(level, least_effect))
+    @property
+    def sentences(self) -> list[str]:
+        """The changes that are named, in words."""
+        return [printable(change.sentence) for change in self.named]
 
-    def sentences(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
-        """The changes that `named` gives, in words."""
-        return [printable(change.sentence) for change in self.named(level, least_effect)]
-
-    def verdict(self, level: float = 0.05, least_effect: float = 0.0) -> str:
+    @property
+    def verdict(self) -> str:
         """Whether the summaries differ, in a sentence."""
-        rows = " and ".join(f"{n:,}" for n in self.n_rows) + " rows"
-        n_named = len(self.named(level, least_effect))
-        p = f"level {level:g}, least p-value {p_text(self.p_value)}"
+        rows, n = " and ".join(f"{n:,}" for n in self.n_rows) + " rows", len(self.named)
+        p = f"level {self.level:g}, least p-value {p_text(self.p_value)}"
         if self.p_value != self.p_value:
             return f"Nothing can be tested between {rows}."
-        if n_named:
-            return f"{rows} differ: {n_named} change{plural(n_named)} named ({p})."
-        least = f" of at least {least_effect:g}" if least_effect else ""
+        if n:
+            return f"{rows} differ: {n} change{plural(n)} named ({p})."
+        least = f" of at least {self.least_effect:g}" if self.least_effect else ""
         return f"No difference{least} shows between {rows} ({p})."
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, for strict JSON; numbers that are not known are None."""
-        head = {"p_value": self.p_value, "sentences": self.sentences()}
+        head = {"differs": self.differs, "p_value": self.p_value, "sentences": self.sentences}
         found: dict[str, Any] = plain(head | asdict(self))
         return found
 
@@ -185,24 +185,22 @@ class Comparison:
 
         return pd.DataFrame([asdict(change) for change in self.changes])
 
-    def lines(self, level: float = 0.05, least_effect: float = 0.0) -> list[str]:
+    def lines(self) -> list[str]:
         """The verdict, sentences, a table with the largest changes first, and notes."""
-        said = self.sentences(level, least_effect)
+        said = [f"- {text}" for text in self.sentences]
         if len(said) > _MOST_SAID:
-            said[_MOST_SAID:] = [f"{len(said) - _MOST_SAID:,} more, of smaller effect"]
+            said[_MOST_SAID:] = [f"- {len(said) - _MOST_SAID:,} more, of smaller effect"]
         rows = sorted(self.changes, key=lambda c: (c.effect != c.effect, -abs(c.effect)))
         head = ("column", "first", "second", "effect (95 % interval)", "p")
         table = aligned([head, *map(_cells, rows[:_MOST_PRINTED])])
-        more = len(rows) - _MOST_PRINTED
-        if more > 0:
+        if (more := len(rows) - _MOST_PRINTED) > 0:
             table.append(f"and {more:,} more with smaller effects; to_frame() has all")
-        notes = [f"note: {note}" for note in self.notes]
-        return [self.verdict(level, least_effect), *(f"- {x}" for x in said), "", *table, *notes]
+        return [self.verdict, *said, "", *table, *(f"note: {note}" for note in self.notes)]
 
     def __repr__(self) -> str:
         a, b = self.n_rows
-        head = f"Comparison({a:,} and {b:,} rows, {len(self.named())} changes named)"
-        return cut_lines("\n".join([head, *self.sentences()]))
+        head = f"Comparison({a:,} and {b:,} rows, {len(self.named)} changes named)"
+        return cut_lines("\n".join([head, *self.sentences]))
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -219,7 +217,11 @@ def _cells(c: Change) -> tuple[str, ...]:
 
 
 def compare(
-    a: MomentSummary | str | os.PathLike[str], b: MomentSummary | str | os.PathLike[str]
+    a: MomentSummary | str | os.PathLike[str],
+    b: MomentSummary | str | os.PathLike[str],
+    *,
+    level: float = 0.05,
+    least_effect: float = 0.0,
 ) -> Comparison:
     """Compare two summaries: whether their means and shares differ, and by how much.
 
@@ -228,6 +230,10 @@ def compare(
     a, b : MomentSummary, or path of one
         Columns are matched by name. Both must have the same families and levels. Changes are from
         `a` to `b`.
+    level : float, default=0.05
+        Share of pairs of summaries of one distribution for which a difference is found.
+    least_effect : float, default=0
+        Smaller changes are neglected, in standard deviations.
 
     Returns
     -------
@@ -247,27 +253,35 @@ def compare(
     >>> old, new = rng.normal(size=(5000, 4)), rng.normal(size=(4000, 4))
     >>> new[:, 2] += 0.2
     >>> found = compare(summarize(old), summarize(new))
-    >>> found.differs(), [(c.what, c.column) for c in found.named()]
+    >>> found.differs, [(c.what, c.column) for c in found.named]
     (True, [('mean', '2')])
     """
+    if not (0 < level < 1 and least_effect >= 0):
+        raise InputError(
+            "level must be between 0 and 1 and least_effect at least 0; got "
+            f"{level}, {least_effect}."
+        )
     a, b = _loaded(a, "a"), _loaded(b, "b")
     b, schema = _matched(a, b)
-    with np.errstate(all="ignore"):  # constants and cells never seen give NaN: not tested
-        sides = [_Side(a), _Side(b)]
-        changes = [c for i in range(schema.n_columns) for c in _column_changes(schema, sides, i)]
+    rows = a.effective_rows, b.effective_rows
+    with np.errstate(all="ignore"):  # constants and cells never observed give NaN: not tested
+        facts = zip(column_facts(a), column_facts(b), strict=True)
+        thirds = zip(*(_third_moments(side, schema_of(side)) for side in (a, b)), strict=True)
+        every = zip(schema.columns, facts, thirds, strict=True)
+        changes = [c for column, pair, third in every
+                   for c in _column_changes(column, rows, pair, third)]  # fmt: skip
     notes = []
-    shared = len({*a.shard_ids} & {*b.shard_ids})
-    if shared:
+    if shared := len({*a.shard_ids} & {*b.shard_ids}):
         notes.append(
             f"{shared:,} shard{plural(shared)} of rows are in both summaries, so that differences "
             "look smaller than they are; to compare a part with the rest, subtract the part first."
         )
-    if min(side.n for side in sides) < _FEWEST_ROWS:
+    if min(rows) < _FEWEST_ROWS:
         notes.append(f"nothing is tested: each summary needs at least {_FEWEST_ROWS} rows.")
         changes = [replace(c, low=nan, high=nan, p_value=nan) for c in changes]
     p_values = holm(np.array([c.p_value for c in changes])).tolist()
     changes = [replace(c, corrected=p) for c, p in zip(changes, p_values, strict=True)]
-    return Comparison((a.n_rows, b.n_rows), tuple(changes), tuple(notes))
+    return Comparison((a.n_rows, b.n_rows), tuple(changes), level, least_effect, tuple(notes))
 
 
 def _loaded(given: Any, name: str) -> MomentSummary:
@@ -298,70 +312,67 @@ def _matched(a: MomentSummary, b: MomentSummary) -> tuple[MomentSummary, Schema]
     return b, joined(schema_of(a), schema_of(b))
 
 
-class _Side:
-    """One of both summaries: what is needed of its columns, by features."""
-
-    def __init__(self, summary: MomentSummary) -> None:
-        self.schema, self.n = schema_of(summary), summary.effective_rows
-        self.mean = summary.mean
-        # Where cells may be missing, v = 0 stands for a missing one: moments are about 0.
-        has_missing = np.array([self.schema.columns[i].has_missing for i in self.schema.column_of])
-        self.shift = np.where(has_missing, 0.0, self.mean)
-        scale = summary.deviation
-        self.scale = np.where(scale > 0, scale, 1.0)
-        moments = summary.truncate(1, 0).moments(self.shift, self.scale)
-        third = np.full(len(scale), nan) if moments.powers is None else moments.powers[0]
-        self.raw = np.stack([moments.distinct[1], moments.squared[0][:, 0], third])
-
-    def seen(self, column: int) -> Any:
-        """Share of cells that are not missing."""
-        place = self.schema.seen_of(column)
-        return np.float64(1.0) if place is None else self.mean[place]
-
-    def number(self, column: int) -> tuple[Any, float, Any, Any]:
-        """Rows that count, mean, variance and third central moment of the cells that are seen."""
-        j, seen, scale = self.schema.features_of(column)[0], self.seen(column), self.scale
-        first, second, third = self.raw[:, j] / seen
-        variance = np.maximum(second - first**2, 0.0) * scale[j] ** 2
-        skew = (third - 3 * first * second + 2 * first**3) * scale[j] ** 3
-        mean = self.shift[j] + scale[j] * first + self.schema.columns[column].center
-        return self.n * seen, float(mean), variance, skew if isfinite(skew) else 0.0
-
-    def shares(self, column: int) -> Float:
-        """Shares of the levels among the cells that are seen."""
-        others = self.mean[list(self.schema.values_of(column))] / self.seen(column)
-        return np.asarray(np.clip(np.insert(others, 0, 1.0 - others.sum()), 0.0, 1.0))
+def _third_moments(summary: MomentSummary, schema: Schema) -> list[float]:
+    """Third central moment of the observed cells of each column; 0 where it is not known."""
+    mean, deviation, observed = summary.mean, summary.deviation, np.ones(summary.n_features)
+    shift, scale = mean.copy(), np.where(deviation > 0, deviation, 1.0)
+    for i, column in enumerate(schema.columns):
+        if column.has_missing:  # where the feature is 0: moments are about 0
+            features = list(schema.features_of(i))
+            observed[features], shift[features] = mean[features[-1]], 0.0
+    moments = summary.truncate(1, 0).moments(shift, scale)
+    if moments.powers is None:
+        return [0.0] * schema.n_columns
+    first, second, third = (
+        x / observed for x in (moments.distinct[1], moments.squared[0][:, 0], moments.powers[0])
+    )
+    found = (third - 3 * first * second + 2 * first**3) * scale**3
+    found[~np.isfinite(found)] = 0.0
+    return [float(found[schema.features_of(i)[0]]) for i in range(schema.n_columns)]
 
 
-def _column_changes(schema: Schema, sides: Sequence[_Side], number: int) -> list[Change]:
+def _column_changes(
+    column: Column, rows: Sequence[float], facts: Sequence[ColumnFacts], third: Sequence[float]
+) -> list[Change]:
     """All changes of one column."""
-    column = schema.columns[number]
-    name = str(number) if column.name is None else column.name
-    seen, changes = [side.seen(number) for side in sides], []
-    n = [side.n * share for side, share in zip(sides, seen, strict=True)]
+    observed = [1.0 if side.seen is None else side.seen for side in facts]
+    n, name = [x * share for x, share in zip(rows, observed, strict=True)], facts[0].name
+    first, second = facts
+    changes = []
     if column.levels:
-        shares, start = np.stack([side.shares(number) for side in sides]), len(column.levels) == 2
-        for level, (p, q) in list(zip(column.levels, shares.T.tolist(), strict=True))[start:]:
+        nothing = (nan,) * len(column.levels)
+        every = zip(column.levels, first.shares or nothing, second.shares or nothing, strict=True)
+        for level, p, q in list(every)[len(column.levels) == 2 :]:
             changes.append(_share_change(Change(name, "share", level, p, q, nan), n))
     else:
-        changes.append(_mean_change(name, column.transform, [s.number(number) for s in sides]))
+        a, b = (nan if side.mean is None else side.mean for side in facts)
+        change = Change(name, "mean", None, a, b, nan, transform=column.transform)
+        deviations = [nan if side.deviation is None else side.deviation for side in facts]
+        changes.append(_mean_change(change, n, deviations, third))
     if column.has_missing:
-        first, second = (1 - float(share) for share in seen)
-        gone = Change(name, "missing", None, first, second, nan)
-        changes.append(_share_change(gone, [side.n for side in sides]))
+        change = Change(name, "missing", None, 1 - observed[0], 1 - observed[1], nan)
+        changes.append(_share_change(change, rows))
     return changes
 
 
-def _mean_change(name: str, transform: str, sides: Sequence[Any]) -> Change:
-    (n, a, va, ta), (m, b, vb, tb) = sides
-    found = Change(name, "mean", None, a, b, nan, transform=transform)
+def _mean_change(
+    change: Change, rows: Sequence[float], deviations: Sequence[float], third: Sequence[float]
+) -> Change:
+    """The test of two means, of so many rows, with these deviations and third moments."""
+    (n, m), (va, vb), (ta, tb), a, b = (
+        rows,
+        np.square(deviations),
+        third,
+        change.first,
+        change.second,
+    )
     common = (n * va + m * vb) / (n + m) if n + m else nan
     size = max(abs(a), abs(b), 1e-300)
     if not min(n, m) >= 2 or not isfinite(common):
-        return found
+        return change
     if sqrt(common) <= _CONSTANT * size:  # constants
         is_same = abs(b - a) <= _CONSTANT * size
-        return replace(found, effect=0.0 if is_same else inf * (b - a), p_value=float(is_same))
+        return replace(change, effect=0.0 if is_same else inf * (b - a), p_value=float(is_same))
     parts = va / (n - 1), vb / (m - 1)
     noise = sum(parts)
     degrees = noise**2 / (parts[0] ** 2 / (n - 1) + parts[1] ** 2 / (m - 1))
@@ -374,7 +385,7 @@ def _mean_change(name: str, transform: str, sides: Sequence[Any]) -> Change:
     t += g * t**2 / 3 + g**2 * t**3 / 27 + g / 6
     effect, half = (b - a) / sqrt(common), _NORMAL * sqrt(noise / common)
     p = min(1.0, 2 * float(stdtr(max(degrees, 1.0), -abs(t))))
-    return replace(found, effect=effect, low=effect - half, high=effect + half, p_value=p)
+    return replace(change, effect=effect, low=effect - half, high=effect + half, p_value=p)
 
 
 def _share_change(change: Change, n_rows: Sequence[float]) -> Change:
@@ -396,16 +407,13 @@ def _mid_p(n: float, m: float, p: float, q: float) -> float:
 
     Without that its level is far below the stated one where few rows are of a kind.
     """
-    first, found, every = round(n), round(n * p), round(n) + round(m)
-    hits = found + round(m * q)
-    k = np.arange(max(0, hits - round(m)), min(hits, first) + 1)
-    pairs = (first, k), (every - first, hits - k)
-    log = np.add(*(gammaln(x + 1) - gammaln(y + 1) - gammaln(x - y + 1) for x, y in pairs))
-    chance = np.exp(log - log.max())
-    chance /= chance.sum()
-    own = chance[found - k[0]]
-    same = np.abs(chance - own) <= 1e-9 * own
-    return float(min(1.0, chance[(chance < own) & ~same].sum() + 0.5 * chance[same].sum()))
+    from scipy.stats import hypergeom  # it takes long to import
+
+    first, second, hits = round(n), round(m), round(n * p) + round(m * q)
+    chances = hypergeom.pmf(np.arange(first + 1), first + second, hits, first)
+    observed = chances[round(n * p)]
+    same = np.abs(chances - observed) <= 1e-9 * observed
+    return float(min(1.0, chances[(chances < observed) & ~same].sum() + chances[same].sum() / 2))
 
 
 def holm(p_values: Float) -> Float:

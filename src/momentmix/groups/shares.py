@@ -33,7 +33,6 @@ from scipy.optimize import nnls
 from scipy.special import gammaincc
 
 from momentmix._typing import Float, Int
-from momentmix.errors import InputError
 from momentmix.index_sets import index_sets
 from momentmix.mixture import gaussian
 from momentmix.mixture.parameters import Parameters, parameters_from
@@ -60,8 +59,8 @@ class Products(NamedTuple):
     place: Int  # in `moments_of`
 
     @classmethod
-    def of(cls, p: Parameters, constant: Int, has_pairs: bool) -> Products:
-        """Those of features that vary, at most 170, single features first."""
+    def of(cls, p: Parameters, has_pairs: bool) -> Products:
+        """At most 170, single features first."""
         d = p.blocks.n_features
         column = np.arange(d)  # pairs within a column of levels or missing cells are left out
         for distribution in p.blocks.laws:
@@ -70,7 +69,11 @@ class Products(NamedTuple):
         follows = np.isin(every + 1 + d, p.blocks.not_free)  # squares that follow from the mean
         j = np.concatenate([every, every, pairs[:, 0]])
         k = np.concatenate([np.full(d, -1), every, pairs[:, 1]])
-        is_used = ~np.isin(j, constant) & ~np.isin(k, constant)
+        # A constant has a variance in the model that it never has in a group.
+        alike = (np.ptp(p.means, axis=0) == 0) & (np.ptp(p.variances, axis=0) == 0)
+        if p.n_components == 1 or alike.all():
+            alike[:] = False
+        is_used = ~alike[j] & ~(alike[k] & (k >= 0))
         is_used[d : 2 * d] &= ~follows
         is_used[2 * d :] &= has_pairs & (column[pairs[:, 0]] != column[pairs[:, 1]])
         places = np.flatnonzero(is_used)
@@ -130,11 +133,6 @@ class FixedComponents:
     @classmethod
     def of(cls, p: Parameters, products: Products, factor: Float | None = None) -> FixedComponents:
         """Components of standardized features; the covariance of `p.flat` is factor factorᵀ."""
-        if not products.j.size:
-            raise InputError(
-                "all columns of the model are constant, so that its components cannot be "
-                "identified. Fit columns that vary."
-            )
         r, means, w = p.n_components, products.means(p), np.maximum(p.weights, 1e-3)
         w = w / w.sum()
         origin, q = means @ w, len(means)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
@@ -48,7 +48,6 @@ from momentmix.wording import aligned, cut, option, p_text, percent, plural
 # Rows for the information, and for each parameter: the inverse of a covariance of 20 rows for each
 # is too large by about 1 / 20.
 _DRAWS, _PER_PARAMETER = 8000, 20
-_HARDLY = 1e-4  # of the square of a constant: what fits give it as its variance is less
 _LEAST_VARIANCE = 1e-12  # of a feature, over the square of its size
 _MOST_PRINTED, _MOST_NAMED = 60, 10  # groups in a table, half of them the first; that do not fit
 _LETTERS = 24  # of the name of a component in the head of a table
@@ -151,14 +150,11 @@ class Tracking:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for strict JSON; what is not finite is None."""
-        arrays = ("n_rows", "weights", "low", "high", "p_value", "fits", "effect_size")
-        values = zip(*(getattr(self, name) for name in arrays), strict=True)
-        groups = [
-            {"key": dict(zip(self.key_names, map(_plain_key, key), strict=True))}
-            | dict(zip(arrays, own, strict=True))
-            for key, own in zip(self.keys, values, strict=True)
-        ]
         head = {"components": self.names, "level": self.level, "verdict": self.verdict()}
+        groups = [
+            {name: str(x) if isinstance(x, date) else x for name, x in row.items()}
+            for row in self.to_frame().to_dict("records")
+        ]
         found: dict[str, Any] = plain(head | {"notes": self.notes, "groups": groups})
         return found
 
@@ -203,12 +199,6 @@ def key_text(key: tuple[Any, ...]) -> str:
     return cut(printable(", ".join("missing" if x is None else str(x) for x in key)), 60)
 
 
-def _plain_key(value: Any) -> Any:
-    """A key as JSON has it: dates as texts."""
-    item = value.item() if hasattr(value, "item") else value
-    return item if item is None or isinstance(item, str | int | float) else str(item)
-
-
 def looks_ordered(values: Sequence[Any]) -> bool:
     """Whether the values of a key are times or numbers: dates, weeks, 2024-05, week 31."""
     known = [value for value in values if value is not None]
@@ -224,7 +214,6 @@ def track(
     cube: Mapping[Any, MomentSummary] | str | os.PathLike[str],
     *,
     level: float = 0.95,
-    names: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Tracking:
     """Shares of a model's components in each group of a cube, with the components fixed.
@@ -241,8 +230,6 @@ def track(
         Columns are matched by name; others are left out.
     level : float, default=0.95
         Of the intervals of the shares.
-    names : sequence of str, optional
-        Names of the components; from `Mixture.profile` by default.
     progress : bool, optional
         Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
         it takes longer than a second.
@@ -289,10 +276,9 @@ def track(
         part = mixture if len(used) == mixture.n_columns else mixture.select(used)
         schema = _common_schema(part, keys, groups)
         p, shift, scale = _standardized(part, schema)
-        constant = _constant(p, shift, scale)
         orders = [group.order for group in groups if group.n_rows]
         factor = None if result is None else _factor(p, scale, result)
-        components = FixedComponents.of(p, Products.of(p, constant, min(orders) > 1), factor)
+        components = FixedComponents.of(p, Products.of(p, min(orders) > 1), factor)
         if components.rank < p.n_components:
             raise InputError(
                 f"the moments of the cube identify at most {components.rank} of the "
@@ -312,20 +298,11 @@ def track(
             "values of all groups lie so far from those of the model that their moments are not "
             "known; are the units the same?"
         )
-    varies = [
-        j
-        for j in constant
-        if any(group.minimum[j] != group.maximum[j] for group in groups if group.n_rows)
-    ]
-    if varies:
-        column_of = range(len(shift)) if part.schema is None else part.schema.column_of
-        labels = ", ".join(column_label(column_of[j], part.feature_names) for j in varies)
-        notes.append(f"{labels}: constant in the model, but not in all groups; takes no part")
     numbered = [f"key {i}" for i in range(len(keys[0]))] if len(keys[0]) > 1 else ["group"]
     n_rows = np.array([group.n_rows for group in groups], dtype=np.int64)
     return Tracking(
         tuple(getattr(cube, "key_names", numbered)), keys, n_rows, weights, low, high, p_values,
-        effects, tuple(part.profile(names).names), float(level), tuple(notes),
+        effects, tuple(part.profile().names), float(level), tuple(notes),
     )  # fmt: skip
 
 
@@ -393,15 +370,6 @@ def _factor(p: Parameters, scale: Float, result: Any) -> Float:
     if factor.shape[1] > factor.shape[0]:
         factor = np.linalg.qr(factor.T)[1].T  # the same covariance of fewer columns
     return factor * ratio
-
-
-def _constant(p: Parameters, shift: Float, scale: Float) -> Int:
-    """Features that are constant: the same in all components, with hardly any variance."""
-    if p.n_components == 1:
-        return np.empty(0, dtype=np.int64)
-    same = (np.ptp(p.means, axis=0) == 0) & (np.ptp(p.variances, axis=0) == 0)
-    size = np.maximum((shift / scale) ** 2, 1.0)
-    return np.flatnonzero(same & (p.variances[0] <= _HARDLY * size))
 
 
 # -- the groups --------------------------------------------------------------------------------

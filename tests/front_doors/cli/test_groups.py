@@ -151,7 +151,7 @@ def test_track_prints_what_python_gives(folder, momentmix):
     arguments = ("--where", "week=..2026-02-09", "--rollup", "week", "-o", "shares.png")
     done = momentmix("track", *files, *arguments, "--json", "--strict")
     assert done.code == 0
-    assert [g["key"]["week"] for g in json.loads(done.out)["groups"]] == [
+    assert [g["week"] for g in json.loads(done.out)["groups"]] == [
         "2026-01-26", "2026-02-02", "2026-02-09",
     ]  # fmt: skip
     with open("shares.png", "rb") as file:
