@@ -34,7 +34,13 @@ from momentmix.arrays import (
     to_numpy,
 )
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import coefficients, feature_parts, features_of, standardized
+from momentmix.mixture.gaussian import (
+    block_constants,
+    coefficients,
+    features_of,
+    standardized,
+    statistics,
+)
 from momentmix.mixture.missing import correct_joint, patterns
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
@@ -61,26 +67,12 @@ _LOWEST = np.finfo(np.float64).min
 
 
 def joint_densities(coefficients: Any, features: Any, xp: Any = np) -> Any:
-    """Log-densities of the components, weights included, of shape (…, r, n) or (…, k, r, n).
-
-    Features (…, n_statistics, n) may be a tuple of parts along the axis of the statistics, without
-    the constant.
-    """
-    table, batch = coefficients, coefficients.ndim > 2
-    if batch:
-        table = xp.reshape(table, (-1, table.shape[-1]))
-    if isinstance(features, tuple):
-        joint, start = None, 0
-        for part in features:
-            product = xp.matmul(table[:, start : start + part.shape[-2]], part)
-            joint = joint + product if start else product
-            start += part.shape[-2]
-        joint = joint + table[:, -1:]
-    else:
-        joint = xp.matmul(table, features)
-    if batch:
-        joint = xp.reshape(joint, (*joint.shape[:-2], *coefficients.shape[:-1], joint.shape[-1]))
-    return joint
+    """Log-densities of the components, weights included, of shape (…, r, n)."""
+    if coefficients.ndim < 3:
+        return xp.matmul(coefficients, features)
+    table = xp.reshape(coefficients, (-1, coefficients.shape[-1]))  # a batch in one product
+    joint = xp.matmul(table, features)
+    return xp.reshape(joint, (*coefficients.shape[:-1], joint.shape[-1]))
 
 
 def _exponentials(joint: Any, xp: Any, least: float) -> tuple[Any, Any, Any]:
@@ -137,18 +129,18 @@ def most_probable(joint: Any, xp: Any = np) -> Any:
 
 
 def _sums(coefficients: Any, features: Any, xp: Any = np, counts: Any = None) -> tuple[Any, Any]:
-    """Statistics, as `coefficients`, and log-densities (…, n), times `counts` (…, n) if any."""
+    """Statistics, as `coefficients`, and log-densities (…, n), times `counts` (…, n) if any.
+
+    Features (n_slabs, n_statistics, n) of one mixture are summed over the slabs.
+    """
     shares, logs = responsibilities(joint_densities(coefficients, features, xp), xp)
     if counts is not None:
         shares, logs = shares * counts[..., None, :], logs * counts
     if coefficients.ndim > 2:  # all components of a batch in one product
-        shares = xp.reshape(shares, (*shares.shape[:-3], -1, shares.shape[-1]))
-    if isinstance(features, tuple):
-        parts = [xp.sum(xp.matmul(shares, part.mT), axis=0) for part in features]
-        counts = xp.sum(shares, axis=(0, -1))[:, None]
-        statistics = xp.concat([*parts, counts], axis=-1)
-    else:
-        statistics = xp.matmul(shares, features.mT)
+        shares = xp.reshape(shares, (-1, shares.shape[-1]))
+    statistics = xp.matmul(shares, features.mT)
+    if features.ndim > 2:
+        statistics = xp.sum(statistics, axis=0)
     return xp.reshape(statistics, coefficients.shape), logs
 
 
@@ -164,33 +156,33 @@ def statistics_of(
     coefficients: Float, features: Float, blocks: Blocks | None = None
 ) -> tuple[Float, Float]:
     """EM statistics of NumPy rows in memory, and the mean log-density of a row, () or (k,)."""
-    statistics = np.zeros_like(coefficients)
-    return statistics, _add_rows(coefficients, features, blocks, statistics)
+    statistics, total = np.zeros_like(coefficients), np.zeros(coefficients.shape[:-2])
+    if code is not None:
+        _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
+        return statistics, np.asarray(total / features.shape[1])
+    for tile in _tiles(coefficients, features):
+        of_tile, logs = _sums(coefficients, tile)
+        statistics += of_tile
+        total += logs.sum(axis=-1)
+    return statistics, np.asarray(total / features.shape[1])
 
 
 def mean_log_densities(coefficients: Float, features: Float, blocks: Blocks | None = None) -> Float:
     """Mean log-density of NumPy rows in memory under each mixture of a batch, of shape (k,)."""
-    return _add_rows(coefficients, features, blocks, None)
-
-
-def _add_rows(
-    coefficients: Float, features: Float, blocks: Blocks | None, statistics: Float | None
-) -> Float:
-    """Mean log-densities; adds to `statistics`, unless it is None."""
-    total, n_rows = np.zeros(coefficients.shape[:-2]), features.shape[1]
+    total = np.zeros(coefficients.shape[:-2])
     if code is not None:
-        _add_compiled(coefficients, features, None, None, blocks, None, statistics, total)
-        return np.asarray(total / n_rows)
+        _add_compiled(coefficients, features, None, None, blocks, None, None, total)
+        return np.asarray(total / features.shape[1])
+    for tile in _tiles(coefficients, features):
+        total += log_sums(joint_densities(coefficients, tile)).sum(axis=-1)
+    return np.asarray(total / features.shape[1])
+
+
+def _tiles(coefficients: Float, features: Float) -> Iterator[Float]:
+    """Rows a tile at a time."""
     width = _tile_width(coefficients[..., 0].size)
-    for start in range(0, n_rows, width):
-        tile = features[:, start : start + width]
-        if statistics is None:
-            logs = log_sums(joint_densities(coefficients, tile))
-        else:
-            own, logs = _sums(coefficients, tile)
-            statistics += own
-        total += logs.sum(axis=-1)
-    return np.asarray(total / n_rows)
+    for start in range(0, features.shape[1], width):
+        yield features[:, start : start + width]
 
 
 def _tile_width(n_densities: int) -> int:
@@ -217,11 +209,6 @@ def _add_compiled(
         coefficients, coefficients[..., 0].size // r, r, table, columns, units,
         compiled_products(blocks, n_features), counts, statistics, totals,
     )  # fmt: skip
-
-
-def _is_compiled(blocks: Blocks | None) -> bool:
-    """Whether compiled code has all statistics of the blocks: products of features."""
-    return code is not None and (blocks is None or not blocks.n_own)
 
 
 def compiled_products(blocks: Blocks | None, n_features: int) -> NDArray[np.int64]:
@@ -274,6 +261,16 @@ class Density:
         is_gaussian = np.isin(np.arange(self.shift.size), self.blocks.gaussian)
         return np.where(is_gaussian, -np.log(self.inverse), 0.0)
 
+    @property
+    def _is_compiled(self) -> bool:
+        """Whether compiled code makes all statistics: products of features."""
+        return code is not None and not self.blocks.n_own and bool(self.columns.size)
+
+    @property
+    def _units(self) -> Float:
+        """Shift and inverse side by side, for compiled code."""
+        return np.stack([self.shift, self.inverse])
+
     def em_sums(self, rows: Any, counts: Float | None = None) -> tuple[Float, float, float]:
         """EM statistics (r, n_statistics), sum of the log-densities of z, and number of rows.
 
@@ -282,29 +279,24 @@ class Density:
         """
         xp = namespace(rows)
         statistics, totals, start = np.zeros_like(self.coefficients), np.zeros(1), 0
-        if xp is np and _is_compiled(self.blocks) and rows.dtype == np.float64:
+        if xp is np and self._is_compiled and rows.dtype == np.float64:
             _add_compiled(
                 self.coefficients, readable(rows), self.columns, self._units, self.blocks,
                 counts, statistics, totals,
             )  # fmt: skip
         else:
             table = on_device_of(self.coefficients, rows, xp)
-            for parts in self._slabs(rows, xp):
-                shape = parts[0].shape[0], parts[0].shape[2]
-                stop, mine = start + shape[0] * shape[1], None
+            for features in self._slabs(rows, xp):
+                shape, of_slabs = (features.shape[0], features.shape[2]), None
+                stop = start + shape[0] * shape[1]
                 if counts is not None:
-                    mine = on_device_of(counts[start:stop].reshape(shape), rows, xp)
-                part, logs = _sums(table, parts, xp, mine)
+                    of_slabs = on_device_of(counts[start:stop].reshape(shape), rows, xp)
+                part, logs = _sums(table, features, xp, of_slabs)
                 start = stop
                 statistics += to_numpy(part)
                 totals += float(xp.sum(logs))
         n_rows = int(rows.shape[0]) if counts is None else float(counts.sum())
         return statistics, float(totals[0]), n_rows
-
-    @property
-    def _units(self) -> Float:
-        """Shift and inverse side by side, for compiled code."""
-        return np.stack([self.shift, self.inverse])
 
     def map_rows(
         self, rows: Any, reduce: Reduction, is_missing: NDArray[np.bool_] | None = None
@@ -316,28 +308,41 @@ class Density:
         """
         xp = namespace(rows)
         has_background = self.n_groups is not None and reduce is not log_sums
-        own = posteriors if has_background else reduce
+        by_component = posteriors if has_background else reduce
         if is_missing is not None:
-            values = self._map_observed(rows, is_missing, own)
+            values = self._map_observed(rows, is_missing, by_component)
+        elif xp is np:
+            values = self._map_host(rows, by_component)
         else:
-            values = self._map_host(rows, own) if xp is np else self._map_slabs(rows, own, xp)
+            values = self._map_slabs(rows, by_component, xp)
         return self.of_groups(values, reduce, xp) if has_background else values
 
     @np.errstate(divide="ignore", over="ignore", invalid="ignore")  # infinity gives NaN
     def _map_observed(
         self, rows: Float, is_missing: NDArray[np.bool_], reduce: Reduction
     ) -> NDArray[Any]:
-        """`map_rows` of rows with missing features."""
-        # Patterns of joined columns are worth many rows; otherwise the rows stay in a cache.
-        entries = _ENTRIES if self.blocks.joined else 2 * TILE_ENTRIES
-        parts, step = [], max(1, entries // self.blocks.n_statistics)
+        """`map_rows` of rows with missing features: their statistics and constants are 0.
+
+        Patterns of joined columns are worth many rows; otherwise the rows stay in a cache.
+        """
+        blocks = self.blocks
+        constants = block_constants(self.parameters)
+        constants[:, blocks.single] -= self.log_units[blocks.single]
+        entries = _ENTRIES if blocks.joined else 2 * TILE_ENTRIES
+        parts, step = [], max(1, entries // blocks.n_statistics)
         for start in range(0, len(rows), step):
-            missing = is_missing[start : start + step]
-            values = np.where(missing, self.shift, rows[start : start + step])  # any number
-            features = features_of(values, self.blocks, self.shift, self.inverse)
+            missing = is_missing[start : start + step].T
+            values = np.where(missing.T, self.shift, rows[start : start + step])
+            features = features_of(values, blocks, self.shift, self.inverse)
+            for number, distribution in enumerate(blocks.laws):
+                if distribution.n_statistics:
+                    statistics = blocks.statistics_of(number)[2 * len(distribution.features) : -1]
+                    features[statistics] *= ~missing[distribution.features[0]]
             joint = joint_densities(self.coefficients, features)
-            found = patterns(features, self.blocks, missing.T)
-            correct_joint(joint, self.parameters, found, self.log_units)
+            joint -= constants @ missing
+            correct_joint(
+                joint, self.parameters, patterns(features, blocks, missing), self.log_units
+            )
             parts.append(reduce(joint, np).T)
         return np.concatenate(parts)
 
@@ -354,24 +359,23 @@ class Density:
         n_rows = rows.shape[0]
         no_rows = reduce(np.empty((self.coefficients.shape[0], 0)), np)
         result = np.empty((n_rows, *no_rows.shape[:-1]), no_rows.dtype)
-        is_compiled = _is_compiled(self.blocks) and self.columns.size
-        kind = _KINDS.get(reduce) if is_compiled else None
+        kind = _KINDS.get(reduce) if self._is_compiled else None
         table, units = np.ascontiguousarray(self.coefficients), self._units
         products = compiled_products(self.blocks, self.columns.size)
 
         def work(start: int) -> None:
             block, block_result = rows[start : start + _BLOCK], result[start : start + _BLOCK]
-            if kind is not None:
-                n_left = code.map_rows(
-                    kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
-                    self.columns, units, products, block_result,
-                )  # fmt: skip
-                if n_left:  # rows without a density
-                    none = block_result < 0 if kind == _LABELS else np.isnan(block_result)
-                    left = np.flatnonzero(none.reshape(len(block), -1).any(axis=1))
-                    block_result[left] = self._map_slabs(block[left], reduce, np)
+            if kind is None:
+                block_result[:] = self._map_slabs(block, reduce, np)
                 return
-            block_result[:] = self._map_slabs(block, reduce, np)
+            n_left = code.map_rows(
+                kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
+                self.columns, units, products, block_result,
+            )  # fmt: skip
+            if n_left:  # rows without a density
+                none = block_result < 0 if kind == _LABELS else np.isnan(block_result)
+                left = np.flatnonzero(none.reshape(len(block), -1).any(axis=1))
+                block_result[left] = self._map_slabs(block[left], reduce, np)
 
         n_threads = min(usable_cores(), -(-n_rows // _BLOCK))
         with few_threads(n_threads > 1):
@@ -386,26 +390,23 @@ class Density:
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):  # NaN gives NaN
             for features in self._slabs(rows, xp):
                 values = reduce(joint_densities(table, features, xp), xp)
-                if values.ndim == 3:  # (slabs, r, n)
-                    values = values.mT
-                n_values = values.shape[0] * values.shape[1]
-                parts.append(xp.reshape(values, (n_values, *values.shape[2:])))
+                values = values.mT if values.ndim == 3 else values  # (slabs, r, n)
+                parts.append(xp.reshape(values, (-1, *values.shape[2:])))
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
 
-    def _slabs(self, rows: Any, xp: Any) -> Iterator[tuple[Any, ...]]:
-        """Parts of the features, (n_slabs, m, n), as the memory allows; on a host, its cache."""
-        (r, size), d, n_rows = self.coefficients.shape, self.columns.size, int(rows.shape[0])
-        shift, inverse = (on_device_of(x, rows, xp) for x in (self.shift, self.inverse))
+    def _slabs(self, rows: Any, xp: Any) -> Iterator[Any]:
+        """T(z) in slabs, (n_slabs, n_statistics, n), as the memory allows; on a host, its cache."""
+        (r, size), n_rows = self.coefficients.shape, int(rows.shape[0])
+        shift, inverse, columns = (
+            on_device_of(x, rows, xp) for x in (self.shift, self.inverse, self.columns)
+        )
         step = max(1, free_bytes(rows) // (8 * _COPIES * (r + size)))
         step = _tile_width(r) if xp is np else step // _SLAB * _SLAB or step
         for start in range(0, max(n_rows, 1), step):
-            block = as_float64(rows[start : min(start + step, n_rows), :])
-            if d < rows.shape[1]:
-                block = take(block, on_device_of(self.columns, rows, xp), axis=1)
-            n = int(block.shape[0])
-            whole = n // _SLAB * _SLAB
-            for first, stop, n_slabs in ((0, whole, whole // _SLAB), (whole, n, 1)):
-                if stop > first or (n_slabs and not n_rows):  # no rows have features too: none
-                    values = (block[first:stop, :] - shift) * inverse
-                    slabs = xp.reshape(values, (n_slabs, (stop - first) // n_slabs, d))
-                    yield feature_parts(slabs.mT, self.blocks, xp)
+            block = take(as_float64(rows[start : min(start + step, n_rows), :]), columns, axis=1)
+            values, whole = (block - shift) * inverse, len(block) // _SLAB * _SLAB
+            if whole:
+                slabs = xp.reshape(values[:whole], (-1, _SLAB, columns.shape[0]))
+                yield statistics(slabs.mT, self.blocks, xp)
+            if whole < len(block) or not n_rows:  # no rows have statistics too: none
+                yield statistics(values[whole:].mT[None], self.blocks, xp)

@@ -38,37 +38,23 @@ def features_of(
     inverse: Float | None = None,
 ) -> Float:
     """T(z) of NumPy values (n, d), z = (values − shift)·inverse, of shape (n_statistics, n)."""
-    n, d = values.shape
-    blocks = blocks or Blocks(d)
-    features = np.empty((blocks.n_statistics, n))
-    z = features[:d]
-    if shift is None or inverse is None:
-        z[:] = values.T
-    else:
-        np.subtract(values.T, shift[:, None], out=z)
+    z = np.array(values.T, dtype=np.float64, order="C")
+    if shift is not None and inverse is not None:
+        z -= shift[:, None]
         z *= inverse[:, None]
-    np.concatenate(feature_parts(z, blocks, np)[1:], out=features[d:-1])
-    features[-1] = 1.0
-    return features
+    return np.asarray(statistics(z, blocks or Blocks(values.shape[1])))
 
 
-def feature_parts(values: Any, blocks: Blocks | None = None, xp: Any = None) -> tuple[Any, ...]:
-    """T(z) of values (…, d, n), of NumPy or torch, in parts (…, m, n), without its constant.
-
-    On a device each copy counts: parts take fewer than one array of all features. `xp` is
-    their namespace, for blocks with pairs.
-    """
-    parts = values, values * values
-    if blocks is None or blocks.is_diagonal:
-        return parts
-    first, second = (on_device_of(places, values, xp) for places in blocks.pairs.T)
-    products = take(values, first, axis=-2) * take(values, second, axis=-2)
-    own = (
-        part.statistics(xp.stack([values[..., j, :] for j in part.features], axis=-2), xp)
-        for part in blocks.laws
-        if part.n_statistics
-    )
-    return (*parts, products, *own)
+def statistics(values: Any, blocks: Blocks, xp: Any = np) -> Any:
+    """T(z) of values z (…, d, n) of NumPy or torch, of shape (…, n_statistics, n)."""
+    first, second = (on_device_of(features, values, xp) for features in blocks.pairs.T)
+    products = [take(values, first, axis=-2) * take(values, second, axis=-2)] if len(first) else []
+    for distribution in blocks.laws:
+        if distribution.n_statistics:
+            features = on_device_of(np.array(distribution.features), values, xp)
+            products.append(distribution.statistics(take(values, features, axis=-2), xp))
+    ones = xp.ones_like(values[..., :1, :])
+    return xp.concat([values, values * values, *products, ones], axis=-2)
 
 
 def values_of(features: Float, blocks: Blocks) -> Float:
@@ -77,6 +63,21 @@ def values_of(features: Float, blocks: Blocks) -> Float:
 
 
 # -- parameters ---------------------------------------------------------------------------------
+
+
+def block_constants(parameters: Parameters) -> Float:
+    """Parts of log-densities that no feature enters, (r, d), at the first feature of each block.
+
+    0 for blocks of joined features.
+    """
+    p, single = parameters, parameters.blocks.single
+    constants = np.zeros(p.means.shape)
+    m, v = p.means[:, single], p.variances[:, single]
+    constants[:, single] = -0.5 * (np.log(2 * np.pi * v) + m**2 / v)
+    for distribution, features, _ in p.blocks.stacks:
+        table = distribution.coefficients(p.means[:, features], p.variances[:, features])
+        constants[:, features[:, 0]] = table[..., -1]
+    return constants
 
 
 def coefficients(parameters: Parameters) -> Float:

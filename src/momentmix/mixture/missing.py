@@ -6,9 +6,10 @@
 | log p_i(z_K) − log p_i(z_K, z_U), a linear function of T(z) | ``change`` | (…, r, n_T) |
 | E_i[z_U given z_K] = a_i + B_i z_K, Cov_i[z_U given z_K] = C_i | `conditional` | |
 
-Densities of all rows are taken as if no cell were missing, with any number in its place; the rows
-of each pattern within a block are corrected (`correct_joint`). Fits, densities, predictions and
-findings do this; columns that model their missing cells by themselves need no correction.
+Of columns that are not joined, the statistics of missing cells are 0 (`Density.map_rows`). Densities
+of joined columns are taken as if no cell were missing, with any number in its place; the rows of
+each pattern within a block are corrected (`correct_joint`). Fits, densities, predictions and
+findings do this.
 """
 
 from __future__ import annotations
@@ -35,7 +36,6 @@ class Pattern(NamedTuple):
     places: Int  # of T of the block in T(z), (n_T,)
     is_kept: NDArray[np.bool_]  # which of these are T of observed features
     tables: tuple[Int, Int]  # where matrices of the observed and of all features are in a spread
-    part: int | None = None  # its number in `Blocks.laws`, where the block has one
 
     @property
     def order(self) -> Int:
@@ -55,43 +55,32 @@ def missing_values(features: Float, blocks: Blocks) -> NDArray[np.bool_]:
 def patterns(
     features: Float, blocks: Blocks, is_missing: NDArray[np.bool_] | None = None
 ) -> list[Pattern]:
-    """The patterns of rows T(z) in which some features (d, n) of a block are missing.
+    """The patterns of rows T(z) in which some features (d, n) of a joined block are missing.
 
-    By default the joined values that are missing.
+    By default the joined values whose cells are missing.
     """
     if is_missing is None:
         if not blocks.missing:
             return []
         is_missing = missing_values(features, blocks)
-    d, found = blocks.n_features, list[Pattern]()
-    numbers = {part.features: number for number, part in enumerate(blocks.laws)}
-    for columns in blocks.partition:
-        block, part = np.array(columns), numbers.get(columns)
+    result = list[Pattern]()
+    for block, table in blocks.places:
         incomplete = np.flatnonzero(np.any(is_missing[block], axis=0))
-        if not incomplete.size:
-            continue
         j, k = np.triu_indices(block.size, 1)
-        if part is None:
-            table = blocks.table(block)
-            products, last = d + table[j, k], [blocks.n_statistics - 1]
-            places = np.concatenate([block, d + block, products, last]).astype(np.int64)
-        else:
-            table, places = np.zeros(2 * block.shape, dtype=np.int64), blocks.statistics_of(part)
+        squares = np.concatenate([np.diagonal(table), table[j, k]])
+        places = np.concatenate([block, blocks.n_features + squares, [blocks.n_statistics - 1]])
         for missing, members in rows_by_pattern(is_missing[np.ix_(block, incomplete)].T):
-            rows, seen = incomplete[members], np.asarray(~missing)
-            is_kept = np.concatenate([seen, seen, seen[j] & seen[k], [True]])
+            rows, observed = incomplete[members], np.asarray(~missing)
+            is_kept = np.concatenate([observed, observed, observed[j] & observed[k], [True]])
             order = np.argsort(missing, kind="stable")
-            tables = table[np.ix_(order, order)], table
-            parts = block[seen], block[missing], block, features[np.ix_(places, rows)]
-            found.append(Pattern(rows, *parts, places, is_kept, tables, part))
-    return found
+            tables, values = (table[np.ix_(order, order)], table), features[np.ix_(places, rows)]
+            features_of_both = block[observed], block[missing], block
+            result.append(Pattern(rows, *features_of_both, values, places, is_kept, tables))
+    return result
 
 
-def _density(p: Parameters, features: Int, table: Int, part: int | None = None) -> Float:
+def _density(p: Parameters, features: Int, table: Int) -> Float:
     """Log-densities of some features of one block as linear functions of their T, (…, r, n_T)."""
-    if part is not None:
-        own = p.means[..., features], p.variances[..., features]
-        return np.asarray(p.blocks.laws[part].coefficients(*own))
     means, inverses = p.means[..., features], np.linalg.inv(p.spread[..., table])
     linear, (j, k) = (inverses @ means[..., None])[..., 0], np.triu_indices(features.size, 1)
     squares = -0.5 * np.diagonal(inverses, axis1=-2, axis2=-1)
@@ -113,12 +102,9 @@ def correct_joint(
         for value, _, unit in p.blocks.missing:
             log_units[value] = np.log(unit)
         joint -= log_units.sum()
-    complete = dict[int, Float]()  # log-densities of whole blocks
+    complete = {int(block[0]): _density(p, block, table) for block, table in p.blocks.places}
     for pattern in found:
-        first = int(pattern.block[0])
-        if first not in complete:
-            complete[first] = _density(p, pattern.block, pattern.tables[1], pattern.part)
-        change, k = -complete[first], pattern.observed.size
+        change, k = -complete[int(pattern.block[0])], pattern.observed.size
         if k:
             change[..., pattern.is_kept] += _density(p, pattern.observed, pattern.tables[0][:k, :k])
         change[..., -1] += log_units[pattern.missing].sum()
