@@ -31,10 +31,8 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
     clipped,
     derivatives,
-    moments_of_cumulants,
     named,
 )
 from momentmix.wording import short_repr
@@ -43,6 +41,7 @@ DISPERSION_THAT_MATTERS = 0.1  # of the variance of a count beside that of its f
 LARGEST_COUNT = 2.0**53  # float64 holds all integers up to it
 LEAST_RATE = 1e-6  # above the least count; its logarithm stays finite
 _REACH = 40.0  # deviations from the mean: e^-40 is beyond what double precision adds to a sum
+_SMALL = 512  # counts up to it are points of sums; beyond, some stand for those beside them
 _STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e-10
 
 
@@ -166,7 +165,7 @@ class CountFamily(Family):
                 f"variances are {np.array(found).tolist()}."
             )
         few = slice(8)
-        linear = self.log_masses(counts[few], rates, variances)
+        linear = self.log_density(counts[few], rates, variances)
         if not np.allclose(linear, logs[:, few], rtol=1e-5, atol=1e-8):
             raise InputError(
                 f"log_mass of {self.name!r} must be linear in the count up to base(); override "
@@ -197,13 +196,6 @@ class CountFamily(Family):
         slope = logs[..., 1] - logs[..., 0]
         return np.stack([slope, np.zeros_like(slope), logs[..., 0] - self.least * slope], axis=-1)
 
-    def log_masses(self, counts: Float, mean: Float, variance: Float) -> Float:
-        """Return log p(y) of counts (n,) or (r, n) for parameters (r, 1), of shape (r, n)."""
-        table = self.coefficients(mean, variance)
-        own = (table[:, None, 2:-1] @ self.statistics(counts[..., None, :]))[:, 0]
-        logs: Float = own + table[:, :1] * counts + table[:, -1:]
-        return logs + self.base(counts)
-
     def m_step(
         self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
@@ -221,40 +213,29 @@ class CountFamily(Family):
         curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
         return curvature
 
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """Sums over counts."""
-        shift, scale = units
-
-        def moments(rates: Float) -> Float:
-            counts, weights = self.quadrature(0, rates[:, None], rates[:, None], 0)
-            z = (counts - shift) / scale
-            return np.stack([(weights * z**power).sum(axis=1) for power in exponents[:, 0]])
-
-        return self._along(moments, self.rates(mean))
-
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers up to `highest_power`, as the certificate tests them."""
         return np.asarray(exponents[:, 0] <= self.highest_power)
 
-    def quadrature(
-        self, place: int, mean: Float, variance: Float, degree: int
-    ) -> tuple[Float, Float]:
-        """Counts to the largest that occurs, all that are small or near; weights of their cells."""
-        mean, variance = self.completed(mean, variance)
-        deviations, least = np.sqrt(variance), float(self.least)
-        last = mean + _REACH * (deviations + variance / mean)
-        far = np.exp(np.linspace(np.log(512), np.log(np.maximum(last[:, 0], 1024)), 700)).T
-        small = np.broadcast_to(least + np.arange(512.0), (len(mean), 512))
-        counts = np.hstack([small, mean + deviations * np.linspace(-10, 10, 800), far])
-        counts = np.sort(np.maximum(np.rint(counts), least), axis=1)
+    def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:
+        """All counts that are small or near, others up to the largest that occurs."""
+        rates, spread = (x.real for x in self.completed(mean, variance))
+        deviations, least = np.sqrt(spread), float(self.least)
+        last = rates + _REACH * (deviations + spread / rates)
+        n_small = int(min(last.max() - least, _SMALL))
+        counts = np.tile(least + np.arange(n_small + 1.0), (len(rates), 1))
+        if n_small == _SMALL:
+            far = np.geomspace(_SMALL, np.maximum(last[:, 0], 2 * _SMALL), 700)
+            near = rates + deviations * np.linspace(-10, 10, 800)
+            counts = np.sort(np.maximum(np.rint(np.hstack([counts, near, far.T])), least), axis=1)
         middles = 0.5 * (counts[:, 1:] + counts[:, :-1])
         widths = np.diff(middles, prepend=least - 0.5, append=counts[:, -1:] + 0.5)
-        weights = widths * np.exp(self.log_masses(counts, mean, variance))
-        return counts, weights / weights.sum(axis=1, keepdims=True)
+        weights = widths * np.exp(self.log_density(counts, mean, variance))
+        return counts[..., None], weights / weights.sum(axis=1, keepdims=True)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
-        counts, weights = self.quadrature(0, mean[None], variance[None], 0)
-        return rng.choice(counts[0], size=(n, 1), p=weights[0])
+        counts, weights = self.support(mean[None], variance[None], 0)
+        return rng.choice(counts[0], size=n, p=weights[0])
 
     def positive(self, mean: Float, variance: Float) -> Float:
         return self.rates(mean)[..., None]
@@ -279,14 +260,6 @@ class CountFamily(Family):
 
     # -- pictures and advice ----------------------------------------------------------------------
 
-    def curve(
-        self, means: Float, deviations: Float, limits: tuple[float, float]
-    ) -> tuple[Float, Float]:
-        """Counts along an axis, and the probability of each in each component."""
-        first, last = max(limits[0] + 0.5, self.least), limits[1] - 0.5
-        grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
-        return grid, np.exp(self.log_masses(grid, means, deviations**2))
-
     def below(self, means: Float, deviations: Float) -> tuple[Float, Float]:
         """Points between counts: all small ones, and others where the components are."""
         known = ~np.isnan(means[:, 0])
@@ -295,7 +268,7 @@ class CountFamily(Family):
         counts = counts[(counts >= self.least) & (counts <= near.max() + 2.0)]
         ends = 0.5 * (counts[1:] + counts[:-1])
         widths = np.diff(ends, prepend=counts[0] - 0.5, append=counts[-1] + 0.5)
-        masses = widths * np.exp(self.log_masses(counts, means, deviations**2))
+        masses = widths * np.exp(self.log_density(counts, means, deviations**2))
         below = np.cumsum(masses, axis=1)
         return np.floor(ends) + 0.5, below[:, :-1] / below[:, -1:]
 
@@ -311,7 +284,7 @@ class CountFamily(Family):
         n, sums, squares = (histograms @ x[:, None] for x in (values**0, values, values**2))
         # The prior is for variances alone.
         found = family.m_step(n, sums, squares, own, overall, None)  # type: ignore[arg-type]
-        return family.log_masses(values, *found)
+        return family.log_density(values, *found)
 
 
 class Poisson(CountFamily):
@@ -338,10 +311,6 @@ class Poisson(CountFamily):
     def coefficients(self, mean: Float, variance: Float) -> Float:
         rates = self.rates(mean)
         return np.stack([np.log(rates), np.zeros_like(rates), -rates], axis=-1)
-
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        highest = max(int(exponents.max(initial=1)), 1)
-        return moments_of_cumulants(np.tile(self.rates(mean), (highest, 1)), exponents, units)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return rng.poisson(self.rates(mean), size=(n, 1)).astype(np.float64)

@@ -6,7 +6,6 @@
 | θ = V / λ − 1 = λ / s: what the variance has beside the mean, for each of it | ``excess`` |
 | log p(y) = Σ_{k<y} log(1 + k/s) + y log(λ / (1 + θ)) − s log(1 + θ) − log y! | `coefficients` |
 | [y > k] for 0 < k < h, and (y − h)⁺ ℓ_j(log y): the sum as Σ_j t_j(y) c_j(s) | `statistics` |
-| cumulants κ_n = λ Q_n(θ), Q_{n+1} = (1 + θ) (θ Q_n)' | `_cumulants` |
 
 The sum over k < y is exact up to h = 16. Beyond, its mean over h ≤ k < y is a smooth function of
 log y, and ℓ_j are the polynomials that interpolate it at Chebyshev's points y_j: twenty serve
@@ -23,10 +22,9 @@ from math import ceil, log
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
-from numpy.polynomial import Polynomial
 from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import on_device_of
 from momentmix.errors import InputError
 from momentmix.families.block import Block, ColumnBlock
@@ -38,11 +36,9 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
     clipped,
     derivatives,
     log1p,
-    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -209,13 +205,6 @@ class NegativeBinomial(CountFamily):
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """No bound of θ: cumulants are polynomials in it."""
-        rates, highest = self.rates(mean), max(int(exponents.max(initial=1)), 1)
-        excess = variance[:, 0] / rates - 1.0
-        cumulants = rates * np.stack([q(excess) for q in _cumulants(highest)])
-        return moments_of_cumulants(cumulants, exponents, units)
-
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         rates, sizes = self._rates_and_sizes(mean, variance)
         shares = sizes / (sizes + rates)
@@ -261,16 +250,6 @@ class NegativeBinomial(CountFamily):
         spread = Quantity(rates + excess, "log", counts, at_zero)
         dispersion = Quantity(excess / rates**2, "log", counts, is_poisson)
         return Quantities(rate, spread, None, (dispersion,))
-
-
-@lru_cache(maxsize=64)
-def _cumulants(highest: int) -> list[Polynomial]:
-    """Q_1, Q_2, …: κ_n = λ Q_n(θ)."""
-    found, q, theta = [], Polynomial([1.0]), Polynomial([0.0, 1.0])
-    for _ in range(highest):
-        found.append(q)
-        q = (1 + theta) * (theta * q).deriv()
-    return found
 
 
 # -- sums over k < y ------------------------------------------------------------------------------
@@ -373,5 +352,5 @@ def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
 def _mean_statistics(mean: float, variance: float, top: int) -> Float:
     """E t(y) of counts with a mean and a variance, of shape (m,)."""
     family, parameters = NegativeBinomial(), (np.array([[mean]]), np.array([[variance]]))
-    counts, weights = family.quadrature(0, *parameters, 0)
-    return cast(Float, _statistics(counts, top) @ weights[0])
+    counts, weights = family.support(*parameters, 0)
+    return cast(Float, _statistics(counts[0].T, top) @ weights[0])

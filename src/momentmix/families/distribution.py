@@ -314,30 +314,40 @@ class Distribution:
 
     # -- moments ----------------------------------------------------------------------------------
 
-    def _cells(self, exponents: Int) -> tuple[Int, tuple[Float, Float], Float, Float]:
-        """Powers and units of y, and (n, 1) each: z^e of a missing cell, s^e of an observed one."""
-        (shift, scale), k = self.units, self.n_values
-        missing, observed = np.zeros((len(exponents), 1)), np.ones((len(exponents), 1))
+    def support(self, means: Float, variances: Float, degree: int) -> tuple[Float, Float]:
+        """Features (r, n, w) and weights (r, n): sums are means of polynomials of a degree."""
+        shift, scale = self.units
+        mean, variance, q = self.value_of(means, variances)
+        points, weights = self.family.support(mean, variance, degree)
         if self.has_missing:
-            missing[:, 0] = (self.missing_features**exponents).prod(axis=1)
-            observed[:, 0] = ((1 - shift[-1]) / scale[-1]) ** exponents[:, -1]
-        return exponents[:, :k], (shift[:k], scale[:k]), missing, observed
+            observed = np.ones((*points.shape[:-1], 1))
+            points = np.concatenate([points, observed], axis=-1)
+            points = np.concatenate([np.zeros_like(points[:, :1]), points], axis=1)
+            weights = np.hstack([(1 - q)[:, None], q[:, None] * weights])
+        return (points - shift) / scale, weights
+
+    def _powers(self, points: Float, exponents: Int) -> Float:
+        """z^e of points (r, n, w), of shape (r, n, n_exponents)."""
+        table = np.ones((*points.shape[:-1], len(exponents)), dtype=points.dtype)
+        for feature, powers in enumerate(exponents.T):
+            rows = np.flatnonzero(powers)  # of levels few exponents are not 0
+            if rows.size:
+                highest = np.arange(powers.max() + 1)
+                table[..., rows] *= (points[..., feature, None] ** highest)[..., powers[rows]]
+        return table
 
     def moments(self, means: Float, variances: Float, exponents: Int) -> Float:
         """E z^e of one mixture for exponents (n, w), of shape (n, r)."""
-        mean, variance, q = self.value_of(means, variances)
-        powers, units, missing, observed = self._cells(exponents)
-        own = self.family.moments(mean, variance, powers, units)
-        return np.asarray((1 - q) * missing + q * observed * own)
+        degree = int(exponents.sum(axis=1).max(initial=0))
+        points, weights = self.support(means, variances, degree)
+        return np.asarray((weights[:, None] @ self._powers(points, exponents))[:, 0].T)
 
     def products(self, means: Float, variances: Float, exponents: Int) -> Float:
         """E z^e z^f of all pairs of exponents (n, w), of shape (r, n, n)."""
-        mean, variance, q = self.value_of(means, variances)
-        powers, units, missing, observed = self._cells(exponents)
-        own, q = self.family.products(mean, variance, powers, units), q[:, None, None]
-        if not self.has_missing:
-            return own
-        return np.asarray((1 - q) * (missing * missing.T) + q * (observed * observed.T) * own)
+        degree = 2 * int(exponents.sum(axis=1).max(initial=0))
+        points, weights = self.support(means, variances, degree)
+        powers = self._powers(points, exponents)
+        return np.asarray((powers * weights[..., None]).mT @ powers)
 
     def slopes(self, means: Float, variances: Float, exponents: Int) -> Float:
         """Derivatives of `moments` by (E z, Var z), of shape (n, 2w, r)."""
@@ -351,21 +361,6 @@ class Distribution:
             return new
         of_value, by_observed = exponents[:, :-1].any(axis=1), exponents[:, -1]
         return np.where(of_value, (by_observed == 0) & new, by_observed <= 1)
-
-    def quadrature(
-        self, place: int, means: Float, variances: Float, degree: int
-    ) -> tuple[Float, Float]:
-        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
-        mean, variance, q = self.value_of(means, variances)
-        shift, scale = self.shift[place], self.scale[place]
-        rest = np.stack([1 - q, q], axis=1)
-        if place == self.n_values:
-            return np.broadcast_to((np.arange(2.0) - shift) / scale, rest.shape), rest
-        points, weights = self.family.quadrature(place, mean, variance, degree)
-        if self.has_missing:
-            points = np.hstack([np.zeros((len(q), 1)), points])
-            weights = np.hstack([rest[:, :1], rest[:, 1:] * weights])
-        return (points - shift) / scale, weights
 
     def sample(self, means: Float, variances: Float, n: int, rng: np.random.Generator) -> Float:
         """Features (n, w) drawn from one component, of means (w,) and variances (w,)."""

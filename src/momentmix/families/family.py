@@ -7,7 +7,7 @@
 | t(y): statistics beside y and y² | `statistics` | (m, n) |
 | log p(y) = c · (y, y², t, 1) + h(y) | `coefficients`, `base` | (…, 2k + m + 1) |
 | sums of (y, y², t, 1) → E y, Var y | `m_step` | |
-| E z^e, z = (y − shift) / scale | `moments` | |
+| points y and their weights, for sums in the place of means | `support` | (r, n, k), (r, n) |
 
 Derivatives are taken by complex steps (`derivatives`): functions of (E y, Var y) take complex
 numbers, and bounds (`clipped`) leave the imaginary part as it is.
@@ -21,7 +21,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -43,6 +42,7 @@ PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all ro
 FEWEST_ROWS = 0.5
 _BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explains
 _NARROWEST = 1e-9  # deviation beside the range of all components
+_NARROWEST_DRAWN = 1e-3  # the same beside the width of a picture
 _MOST_POINTS = 500  # of the distribution functions of all components
 
 
@@ -137,9 +137,6 @@ class Quantities(NamedTuple):
         mean, variance, observed = (x and x._replace(slopes=next(rest)) for x in self[:3])
         levels = tuple(x._replace(slopes=next(rest)) for x in self.levels)
         return Quantities(mean, variance, observed, levels)
-
-
-Units = tuple[Float, Float]  # shift and scale of features, (k,) each
 
 
 class Family(ABC):
@@ -283,26 +280,12 @@ class Family(ABC):
         """Curvature of `log_prior` by (E y, Var y), (r, 2k, 2k), never negative."""
 
     @abstractmethod
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """E z^e for exponents (n, k), of shape (n, r)."""
-
-    def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """E z^e z^f of all pairs of exponents (n, k), of shape (r, n, n)."""
-        n, k = exponents.shape
-        sums = (exponents[:, None] + exponents).reshape(n * n, k)
-        distinct, place = np.unique(sums, axis=0, return_inverse=True)
-        found = self.moments(mean, variance, distinct, units)[place.ravel()]
-        return np.ascontiguousarray(found.T).reshape(-1, n, n)
+    def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:
+        """Values (r, n, k) and their weights (r, n): sums are means of polynomials of a degree."""
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Whether powers (n, k) are no linear combination of lower ones, (n,)."""
         return np.ones(len(exponents), dtype=bool)
-
-    @abstractmethod
-    def quadrature(
-        self, place: int, mean: Float, variance: Float, degree: int
-    ) -> tuple[Float, Float]:
-        """Values of one feature and weights, (r, n) each, exact for polynomials of this degree."""
 
     @abstractmethod
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
@@ -354,6 +337,15 @@ class Family(ABC):
 
     # -- pictures and advice ----------------------------------------------------------------------
 
+    def log_density(self, values: Float, mean: Float, variance: Float) -> Float:
+        """Return log p(y) of values (n,) or (r, n) for parameters (r, 1), of shape (r, n)."""
+        y = np.broadcast_to(values, (len(mean), values.shape[-1]))[:, None]
+        table = self.coefficients(mean, variance)[:, None]
+        statistics = np.concatenate([y, y * y, self.statistics(y)], axis=1)
+        logs = table[..., -1] + (table[..., :-1] @ statistics)[:, 0]
+        base = self.base(values)
+        return np.asarray(logs if base is None else logs + base)
+
     def curve(
         self, means: Float, deviations: Float, limits: tuple[float, float]
     ) -> tuple[Float, Float]:
@@ -361,7 +353,16 @@ class Family(ABC):
 
         `means` and `deviations` have shape (r, 1). Levels have no curve.
         """
-        raise NotImplementedError
+        low, high = limits
+        if self.is_whole:
+            first, last = max(low + 0.5, self.least), high - 0.5
+            grid = np.arange(first, last + 1, max(1.0, np.floor((last - first) / 500)))
+            return grid, np.exp(self.log_density(grid, means, deviations**2))
+        width = np.maximum(deviations, _NARROWEST_DRAWN * (high - low))
+        near = (means + width * np.linspace(-4, 4, 41)).ravel()
+        near = near[(near > low) & (near < high)]
+        grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
+        return grid, np.exp(self.log_density(grid, means, width**2))
 
     def below(self, means: Float, deviations: Float) -> tuple[Float, Float]:
         """Return points (n,), and the probability below each in each component, (r, n).
@@ -383,24 +384,6 @@ class Family(ABC):
         None where the family is none of whole numbers, or does not allow these, (n,).
         """
         return None
-
-
-def moments_of_cumulants(cumulants: Float, exponents: Int, units: Units) -> Float:
-    """E z^e for exponents (n, 1) from cumulants κ_1, κ_2, … of y, (m, r); (n, r).
-
-    Of the generating function M = exp K: m_{n+1} = Σ_k C(n, k) κ_{k+1} m_{n−k}. Cumulants beyond m
-    are 0.
-    """
-    highest, (shift, scale) = int(exponents.max(initial=0)), units
-    own = scale ** -np.arange(1.0, len(cumulants) + 1)[:, None] * cumulants
-    own[0] -= shift / scale
-    found = np.ones((highest + 1, own.shape[1]), dtype=own.dtype)
-    for n in range(1, highest + 1):
-        m = min(n, len(own))
-        before = found[n - 1 :: -1][:m] if n > 1 else found[:1]
-        by_step = np.array([comb(n - 1, k) for k in range(m)], dtype=np.float64)
-        found[n] = by_step @ (own[:m] * before)
-    return found[exponents[:, 0]]
 
 
 # -- the families by name -------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,9 +29,7 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
     clipped,
-    moments_of_cumulants,
 )
 from momentmix.wording import short_repr
 
@@ -250,8 +249,16 @@ def rows_by_pattern(left_out: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bo
 # half a step wide each, add up to waves of 1.4 % with their tops at the values: with 10,000 rows
 # BIC would take them. At 0.6 the waves are 0.2 %.
 LEAST_STEPS = 0.6
-_NARROWEST = 1e-3  # least deviation that is drawn, of the width of the picture
 _FEWEST_OBSERVED = 1e-6  # rows; with fewer a component has no parameters of the value
+
+
+@lru_cache(maxsize=16)
+def _gauss_nodes(n: int) -> tuple[Float, Float]:
+    """Nodes and weights of means under a standard normal distribution."""
+    from numpy.polynomial.hermite_e import hermegauss  # not where rows are only read
+
+    nodes, weights = hermegauss(n)
+    return nodes, weights / weights.sum()
 
 
 class Gaussian(Family):
@@ -292,17 +299,10 @@ class Gaussian(Family):
         curvature[..., 1, 1] = own[..., 0]
         return curvature
 
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return moments_of_cumulants(np.stack([mean[:, 0], variance[:, 0]]), exponents, units)
-
-    def quadrature(
-        self, place: int, mean: Float, variance: Float, degree: int
-    ) -> tuple[Float, Float]:
-        from numpy.polynomial.hermite_e import hermegauss  # not where rows are only read
-
-        points, weights = hermegauss(degree // 2 + 1)
-        values = mean + np.sqrt(variance) * points
-        return values, np.broadcast_to(weights / weights.sum(), values.shape)
+    def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:
+        nodes, weights = _gauss_nodes(degree // 2 + 1)
+        values = mean + np.sqrt(variance) * nodes
+        return values[..., None], np.broadcast_to(weights, values.shape)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         return mean + np.sqrt(variance) * rng.standard_normal((n, 1))
@@ -327,18 +327,6 @@ class Gaussian(Family):
         return Quantities(Quantity(mean[:, 0], "plain"), Quantity(variance[:, 0], "log"))
 
     # -- pictures and advice ----------------------------------------------------------------------
-
-    def curve(
-        self, means: Float, deviations: Float, limits: tuple[float, float]
-    ) -> tuple[Float, Float]:
-        """Points of an axis, more of them near the means, and the densities there."""
-        low, high = limits
-        width = np.maximum(deviations, _NARROWEST * (high - low))
-        near = (means + width * np.linspace(-4, 4, 41)).ravel()
-        near = near[(near > low) & (near < high)]
-        grid = np.unique(np.concatenate([np.linspace(low, high, 300), near]))
-        heights = np.exp(-0.5 * ((grid - means) / width) ** 2) / (width * np.sqrt(2 * np.pi))
-        return grid, heights
 
     def fit_cells(self, values: Float, histograms: Float) -> Float | None:
         """By the probability of the cell that is rounded to a number."""

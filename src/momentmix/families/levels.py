@@ -31,7 +31,6 @@ from momentmix.families.family import (
     Prior,
     Quantities,
     Quantity,
-    Units,
     clipped,
 )
 from momentmix.wording import short_repr
@@ -210,34 +209,14 @@ class _Levels(Family):
         curvature[..., :k, :k] = known[..., :1, None] + known[..., None, 1:] * np.eye(k)
         return curvature
 
-    def _at_levels(self, exponents: Int, units: Units) -> Float:
-        """z^e at each level, (n, K), feature by feature: n·K² numbers would be too many."""
-        shift, scale = units
-        table = np.ones((len(exponents), len(shift) + 1))
-        for place in np.flatnonzero(exponents.any(axis=0)):
-            rows = np.flatnonzero(exponents[:, place])
-            values = np.full(table.shape[1], -shift[place] / scale[place])
-            values[place + 1] += 1 / scale[place]
-            table[rows] *= values ** exponents[rows, place, None]
-        return table
-
-    def moments(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        return np.asarray(self._at_levels(exponents, units) @ self.probabilities(mean).T)
-
-    def products(self, mean: Float, variance: Float, exponents: Int, units: Units) -> Float:
-        """At each level: no other exponents are needed."""
-        powers = self._at_levels(exponents, units)
-        return np.asarray((powers * self.probabilities(mean)[:, None, :]) @ powers.T)
+    def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:
+        """The levels."""
+        p = self.probabilities(mean)
+        return np.broadcast_to(np.eye(p.shape[-1])[:, 1:], (*p.shape, p.shape[-1] - 1)), p
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Only the features themselves: every function of the level is linear in them."""
         return np.asarray(exponents.sum(axis=1) <= 1)
-
-    def quadrature(
-        self, place: int, mean: Float, variance: Float, degree: int
-    ) -> tuple[Float, Float]:
-        p = np.clip(mean[:, place], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-        return np.tile([0.0, 1.0], (len(p), 1)), np.stack([1 - p, p], axis=1)
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:
         p = self.probabilities(mean)

@@ -321,7 +321,8 @@ def fourth_cumulant_of_powers(parameters: Parameters, j: int, highest: int) -> f
         points = p.means[:, j, None] + np.sqrt(p.variances[:, j, None]) * nodes
         weights = np.broadcast_to(weights / weights.sum(), points.shape)
     else:
-        points, weights = law.quadrature(law.features.index(j), *p.of_law(law), degree)
+        points, weights = law.support(*p.of_law(law), degree)
+        points = points[..., law.features.index(j)]
     z, shares = points.ravel(), (p.weights[:, None] * weights).ravel()
     table = np.sqrt(shares)[:, None] * np.vander(z, highest + 1, increasing=True)
     squares = np.linalg.qr(table)[0][:, 3:] ** 2  # times the shares
