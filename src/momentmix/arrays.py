@@ -124,16 +124,13 @@ def plain_array(rows: Any) -> NDArray[Any]:
     return np.asarray(rows.filled(np.nan))
 
 
-def real_array(
-    name: str, values: Any, ndim: int | None = None, *, allow_nan: bool = False
-) -> Float:
+def real_array(name: str, values: Any, ndim: int | None = None) -> Float:
     """Numbers as a new array that cannot be written to."""
     array = np.array(plain_array(values), dtype=np.float64)
     if ndim is not None and array.ndim != ndim:
         raise InputError(f"{name} must have {ndim} dimension(s); got {array.ndim}.")
-    if not np.isfinite(array).all() and not (allow_nan and not np.isinf(array).any()):
-        held = "infinity" if allow_nan else "NaN or infinity"
-        raise InputError(f"{name} must be finite; it holds {held}.")
+    if not np.isfinite(array).all():
+        raise InputError(f"{name} must be finite; it holds NaN or infinity.")
     array.setflags(write=False)
     return array
 

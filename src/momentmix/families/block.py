@@ -1,8 +1,8 @@
 """Blocks: the parameters of columns within components, in the units of the columns.
 
-Given the component, blocks are independent of each other. A component that never sees a column has
-NaN for its values. Its densities there are the density of all other components (`Block.value`), so
-that every row has one.
+Given the component, blocks are independent of each other. Tables and attributes of a mixture have
+NaN where a component never sees a column; a block has numbers there too, so that every row has a
+density.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.arrays import real_array
@@ -57,8 +58,8 @@ class Block(ABC):
 
     @property
     def value(self) -> tuple[Float, Float]:
-        """Means and variances (r, k) of the values of the only column (`Family`), without NaN."""
-        return filled(self.means, self.seen), filled(self.covariances[:, 0], self.seen)
+        """Means and variances (r, k) of the values of the only column (`Family`)."""
+        return self.means, self.covariances[:, 0]
 
     @property
     def by_level(self) -> dict[Level, Float]:
@@ -79,6 +80,11 @@ class Block(ABC):
             if table.shape[1] > 1:
                 table[:, (table == 1).all(axis=0)] = np.nan
         return table
+
+    @property
+    def is_never_seen(self) -> NDArray[np.bool_]:
+        """Whether a component never sees a column, (n_components, k)."""
+        return np.asarray(self.seen_table < NEVER_SEEN)
 
     @property
     @abstractmethod
@@ -130,26 +136,14 @@ class ColumnBlock(Block):
         levels = getattr(self, "levels", ())
         return [Column(name, self.family, levels, self.seen is not None)]
 
-    def _keep_checked(self, name: str, array: Float, **others: Any) -> None:
-        """Keep the first parameter, and check what all families have."""
+    def _keep_checked(self, **arrays: Any) -> None:
+        """Keep the parameters, and check what all families have."""
         columns = tuple(int(j) for j in self.columns)
         if len(columns) > 1:
             raise InputError(f"a {self.family} block has one column; got {len(columns)}.")
-        seen, array = checked_seen(self.seen, len(array)), array.copy()
-        unknown = np.zeros(len(array), dtype=bool) if seen is None else seen < NEVER_SEEN
-        array[unknown] = np.nan
-        wrong = np.isnan(array).reshape(len(array), -1).any(axis=1) & ~unknown
-        if wrong.any():
-            raise InputError(
-                f"{name} may be NaN only in a component that never sees the column (seen 0); "
-                f"component {int(np.argmax(wrong))} has NaN."
-            )
-        array.setflags(write=False)
-        names = self._checked_names(1)
-        self._keep(**{name: array}, names=names, columns=columns, seen=seen, **others)
-
-
-# -- components that never see a column -----------------------------------------------------------
+        n_components = len(next(iter(arrays.values())))
+        seen = checked_seen(self.seen, n_components)
+        self._keep(names=self._checked_names(1), columns=columns, seen=seen, **arrays)
 
 
 def checked_seen(seen: Any, n_components: int) -> Float | None:
@@ -167,13 +161,3 @@ def checked_seen(seen: Any, n_components: int) -> Float | None:
             "a column must be seen in a component; seen is 0 in all of them. Leave the column out."
         )
     return array
-
-
-def filled(values: Float, seen: Float | None) -> Float:
-    """Values (r, …); where NaN, the mean of other components, by probabilities of being seen."""
-    unknown = np.isnan(values).reshape(len(values), -1).any(axis=1)
-    if seen is None or not unknown.any():
-        return values
-    shares, table = seen[~unknown] / seen[~unknown].sum(), values.copy()
-    table[unknown] = np.tensordot(shares, values[~unknown], 1)
-    return table

@@ -50,7 +50,7 @@ _STEP = 1e-5  # of a rate beside itself, for a derivative: its error is about 1e
 
 def checked_rates(rates: Any) -> Float:
     """Rates as an array (r,)."""
-    array = real_array("rates", rates, 1, allow_nan=True)
+    array = real_array("rates", rates, 1)
     if (array < 0).any() or (array > LARGEST_COUNT).any():
         raise InputError(f"rates of counts must be from 0 to 2^53; got {array.tolist()}.")
     return array
@@ -64,7 +64,7 @@ class CountBlock(ColumnBlock):
     Parameters
     ----------
     rates : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one.
+        Mean counts where the cell is seen.
     family : str
         Name of the family.
     columns, names, seen
@@ -75,7 +75,7 @@ class CountBlock(ColumnBlock):
     family: str
 
     def __post_init__(self) -> None:
-        self._keep_checked("rates", checked_rates(self.rates))
+        self._keep_checked(rates=checked_rates(self.rates))
 
     @property
     def means(self) -> Float:
@@ -96,7 +96,7 @@ class PoissonBlock(CountBlock):
     Parameters
     ----------
     rates : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one.
+        Mean counts where the cell is seen.
     columns, names, seen
         As in `ColumnBlock`; by keyword.
 

@@ -65,8 +65,8 @@ class NegativeBinomialBlock(ColumnBlock):
     Parameters
     ----------
     means : array of shape (n_components,)
-        Mean counts where the cell is seen; NaN in a component that never sees one. Kept with shape
-        (n_components, 1), as blocks of all families have means.
+        Mean counts where the cell is seen. Kept with shape (n_components, 1), as blocks of all
+        families have means.
     sizes : array of shape (n_components,)
         The smaller, the more counts vary beside their means; infinite for Poisson counts.
     columns, names, seen
@@ -90,11 +90,9 @@ class NegativeBinomialBlock(ColumnBlock):
                 f"sizes must be {len(rates)} numbers of at least {LEAST_SIZE:g}, one for each "
                 f"mean; got {sizes.tolist()}."
             )
-        self._keep_checked("means", rates[:, None])
-        most = np.maximum(rates, 1.0) / LEAST_EXCESS
-        sizes = np.where(np.isnan(self.means[:, 0]), np.nan, np.minimum(sizes, most))
+        sizes = np.minimum(sizes, np.maximum(rates, 1.0) / LEAST_EXCESS)
         sizes.setflags(write=False)
-        object.__setattr__(self, "sizes", sizes)
+        self._keep_checked(means=rates[:, None], sizes=sizes)
 
     @property
     def covariances(self) -> Float:
@@ -103,7 +101,7 @@ class NegativeBinomialBlock(ColumnBlock):
     @property
     def others(self) -> Float:
         """Dispersions: 1 / size."""
-        return 1.0 / self.sizes[:, None]
+        return np.where(self.is_never_seen, np.nan, 1.0 / self.sizes[:, None])
 
 
 # -- the family -----------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Array, Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.block import NEVER_SEEN, Block, checked_seen, filled
+from momentmix.families.block import Block, checked_seen
 from momentmix.families.column import Column, by_column, short_mean, transformed
 from momentmix.families.family import (
     Family,
@@ -50,8 +50,7 @@ class GaussianBlock(Block):
         Of one column its variances. Kept with shape (n_components, k, k).
     names : str or sequence of str, optional
     seen : array of shape (n_components,) or, of several columns, (n_components, k), optional
-        Probability that the cell is seen; of several columns 1 where no cell is missing. A
-        component that never sees a column has NaN for its mean and covariances.
+        Probability that the cell is seen; of several columns 1 where no cell is missing.
     transforms : str or sequence of str, optional
         "log", "log1p" or "" for each column: means and covariances are of log(y) or log(1 + y).
     columns : tuple of int, optional
@@ -72,9 +71,8 @@ class GaussianBlock(Block):
     family: ClassVar[str] = "gaussian"
 
     def __post_init__(self) -> None:
-        has_missing = self.seen is not None
-        means = real_array("means", self.means, allow_nan=has_missing)
-        covariances = real_array("covariances", self.covariances, allow_nan=has_missing)
+        means = real_array("means", self.means)
+        covariances = real_array("covariances", self.covariances)
         means = means[:, None] if means.ndim == 1 else means
         covariances = covariances[:, None, None] if covariances.ndim == 1 else covariances
         if means.ndim != 2 or covariances.shape != (*means.shape, means.shape[1]):
@@ -85,7 +83,7 @@ class GaussianBlock(Block):
         r, k = means.shape
         check_symmetric(covariances)
         if k == 1 and (covariances < 0).any():
-            raise InputError(f"variances must be non-negative; got {np.nanmin(covariances):.4g}.")
+            raise InputError(f"variances must be non-negative; got {covariances.min():.4g}.")
         given: Any = self.transforms  # a single one may be given as text
         transforms = (given,) if isinstance(given, str) else tuple(given)
         if transforms and len(transforms) != k:
@@ -103,7 +101,6 @@ class GaussianBlock(Block):
                 )
             for column in [seen] if k == 1 else seen.T:
                 checked_seen(column, r)
-            means, covariances = _without_unknown(means, covariances, seen.reshape(r, k))
             seen = None if k > 1 and (seen == 1).all() else seen
         self._keep(
             means=means,
@@ -113,18 +110,6 @@ class GaussianBlock(Block):
             transforms=transforms if any(transforms) else (),
             columns=tuple(int(j) for j in self.columns),
         )
-
-    @property
-    def filled(self) -> tuple[Float, Float]:
-        """Means (r, k) and covariances (r, k, k) without NaN."""
-        if self.seen is None or not np.isnan(self.means).any():
-            return self.means, self.covariances
-        means, covariances = self.means.copy(), self.covariances.copy()
-        covariances[np.isnan(covariances)] = 0.0
-        for j, seen in enumerate(self.seen.reshape(means.shape).T):
-            means[:, j] = filled(means[:, j], seen)
-            covariances[:, j, j] = filled(self.covariances[:, j, j], seen)
-        return means, covariances
 
     @property
     def correlations(self) -> Float:
@@ -151,12 +136,12 @@ class GaussianBlock(Block):
 
     @property
     def schema_columns(self) -> list[Column]:
-        found, means = [], self.filled[0]
+        found = []
         for place, seen in enumerate(self.seen_table.T):
             name = None if self.names is None else self.names[place]
             column = Column(name, transform=self.transforms[place] if self.transforms else "")
             if not np.isnan(seen).all():
-                column = replace(column, has_missing=True, center=short_mean(means[:, place]))
+                column = replace(column, has_missing=True, center=short_mean(self.means[:, place]))
             found.append(column)
         return found
 
@@ -166,9 +151,8 @@ class GaussianBlock(Block):
         unknown = np.isnan(values)
         if unknown.all() or not unknown.any():
             return self
-        means, covariances = self.filled
         try:
-            slopes, rest = regression(covariances, unknown)
+            slopes, rest = regression(self.covariances, unknown)
         except np.linalg.LinAlgError:
             columns = self.columns if self.names is None else tuple(map(ascii, self.names))
             listed = ", ".join(map(str, columns[:8])) + (", …" if len(columns) > 8 else "")
@@ -176,25 +160,10 @@ class GaussianBlock(Block):
                 f"covariances of the joined columns {listed} are singular in a component, so it "
                 "has no density there; add a small part of each column's variance to the diagonal."
             ) from None
-        offsets = values[~unknown] - means[:, ~unknown]  # (r, k)
+        offsets = values[~unknown] - self.means[:, ~unknown]  # (r, k)
         part = self.part(np.flatnonzero(unknown).tolist())
-        new = means[:, unknown] + np.einsum("ruk,rk->ru", slopes, offsets)
+        new = self.means[:, unknown] + np.einsum("ruk,rk->ru", slopes, offsets)
         return replace(part, means=new, covariances=rest)
-
-
-def _without_unknown(means: Float, covariances: Float, seen: Float) -> tuple[Float, Float]:
-    """Means (r, k) and covariances (r, k, k), NaN in the columns that a component never sees."""
-    unknown = seen < NEVER_SEEN
-    either = unknown[:, :, None] | unknown[:, None, :]
-    if (np.isnan(means) & ~unknown).any() or (np.isnan(covariances) & ~either).any():
-        raise InputError(
-            "means and covariances may be NaN only in the columns that a component never sees "
-            "(seen 0)."
-        )
-    tables = np.where(unknown, np.nan, means), np.where(either, np.nan, covariances)
-    for table in tables:
-        table.setflags(write=False)
-    return tables
 
 
 def check_symmetric(matrices: Float) -> None:

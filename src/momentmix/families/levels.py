@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from momentmix._typing import Float, Int
 from momentmix.arrays import real_array
 from momentmix.errors import InputError
-from momentmix.families.block import Block, ColumnBlock, filled
+from momentmix.families.block import Block, ColumnBlock
 from momentmix.families.column import Column, Level, plain_level
 from momentmix.families.family import (
     LEAST_PROBABILITY,
@@ -51,19 +51,20 @@ class LevelsBlock(ColumnBlock):
 
     @property
     def by_level(self) -> dict[Level, Float]:
-        return dict(zip(self.levels, self.level_table.T, strict=True))
+        table = np.where(self.is_never_seen, np.nan, self.level_table)
+        return dict(zip(self.levels, table.T, strict=True))
 
     @property
     def value(self) -> tuple[Float, Float]:
         """Means and variances of the indicators of all levels but the first."""
-        p = filled(self.level_table[:, 1:], self.seen)
+        p = self.level_table[:, 1:]
         return p, p * (1 - p)
 
     def _keep_levels(self, probabilities: Float) -> None:
         name = self.names if isinstance(self.names, str | None) else self.names[0]
         levels = tuple(map(plain_level, self.levels))
         Column(name, self.family, levels)  # which raises for other ones
-        self._keep_checked("probabilities", probabilities, levels=levels)
+        self._keep_checked(probabilities=probabilities, levels=levels)
 
 
 @short_repr
@@ -74,7 +75,7 @@ class BernoulliBlock(LevelsBlock):
     Parameters
     ----------
     probabilities : array of shape (n_components,)
-        Of the second level, where the cell is seen; NaN in a component that never sees one.
+        Of the second level, where the cell is seen.
     levels : tuple of two str, int or bool
     columns, names, seen
         As in `ColumnBlock`; by keyword.
@@ -91,7 +92,7 @@ class BernoulliBlock(LevelsBlock):
     family: ClassVar[str] = "bernoulli"
 
     def __post_init__(self) -> None:
-        array = real_array("probabilities", self.probabilities, 1, allow_nan=True)
+        array = real_array("probabilities", self.probabilities, 1)
         if (array < 0).any() or (array > 1).any():
             raise InputError(f"probabilities must be from 0 to 1; got {array.tolist()}.")
         self._keep_levels(array)
@@ -119,7 +120,7 @@ class CategoricalBlock(LevelsBlock):
     Parameters
     ----------
     probabilities : array of shape (n_components, n_levels)
-        Where the cell is seen; rows have sum 1, or are NaN in a component that never sees one.
+        Where the cell is seen; rows have sum 1.
     levels : tuple of str, int or bool
     columns, names, seen
         As in `ColumnBlock`; by keyword.
@@ -136,7 +137,7 @@ class CategoricalBlock(LevelsBlock):
     family: ClassVar[str] = "categorical"
 
     def __post_init__(self) -> None:
-        array = real_array("probabilities", self.probabilities, 2, allow_nan=True)
+        array = real_array("probabilities", self.probabilities, 2)
         if array.shape[1] != len(self.levels):
             raise InputError(
                 f"probabilities must have a column for each of the {len(self.levels)} levels; got "
@@ -145,7 +146,7 @@ class CategoricalBlock(LevelsBlock):
         if (array < 0).any() or (np.abs(array.sum(axis=1) - 1) > _ROUNDED).any():
             raise InputError(
                 "probabilities of the levels must be non-negative, with sum 1 in each component; "
-                f"the least is {np.nanmin(array):.4g}, the sums are {array.sum(axis=1).tolist()}."
+                f"the least is {array.min():.4g}, the sums are {array.sum(axis=1).tolist()}."
             )
         self._keep_levels(array)
 

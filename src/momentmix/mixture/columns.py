@@ -108,8 +108,7 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
             means[:, features], spread[:, features] = part.features_of(value)
             continue
         assert isinstance(block, GaussianBlock)
-        mean, spread[:, own.table(numbers)] = block.filled
-        means[:, numbers] = mean - centers
+        means[:, numbers], spread[:, own.table(numbers)] = block.means - centers, block.covariances
         for number, q in zip(block.columns, seen.T, strict=True):
             feature = schema.seen_of(number)
             if feature is not None:
@@ -195,16 +194,17 @@ def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:
 
 
 def column_means(blocks: Sequence[Block], n_columns: int) -> tuple[Float, Float]:
-    """Means and variances of columns within components, of shape (r, n_columns) each."""
-    means = np.empty((blocks[0].n_components, n_columns))
-    variances = np.empty_like(means)
+    """Means and variances of columns within components, of shape (r, n_columns) each.
+
+    NaN where a component never sees the column, as in `column_covariances`.
+    """
+    tables = np.full((2, blocks[0].n_components, n_columns), np.nan)
     for block in blocks:
-        own = list(block.columns)
-        means[:, own] = block.means
-        variances[:, own] = np.diagonal(block.covariances, axis1=1, axis2=2)
-    means.setflags(write=False)
-    variances.setflags(write=False)
-    return means, variances
+        variances = np.diagonal(block.covariances, axis1=1, axis2=2)
+        values = np.where(block.is_never_seen, np.nan, [block.means, variances])
+        tables[:, :, list(block.columns)] = values
+    tables.setflags(write=False)
+    return tables[0], tables[1]
 
 
 def column_seen(blocks: Sequence[Block], n_columns: int) -> Float:
@@ -221,9 +221,9 @@ def column_covariances(blocks: Sequence[Block], n_columns: int) -> Float:
     for block in blocks:
         own = np.array(block.columns)
         table[:, own[:, None], own] = block.covariances
-        if np.isnan(block.covariances).all():  # levels have no covariances
-            table[:, own] = np.nan
-            table[:, :, own] = np.nan
+        has_none = np.isnan(block.means) | block.is_never_seen  # (r, k): levels, and never seen
+        for matrix, columns in zip(table, has_none, strict=True):
+            matrix[own[columns]] = matrix[:, own[columns]] = np.nan
     return table
 
 

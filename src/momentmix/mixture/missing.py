@@ -6,10 +6,10 @@
 | log p_i(z_K) − log p_i(z_K, z_U), a linear function of T(z) | ``change`` | (…, r, n_T) |
 | E_i[z_U given z_K] = a_i + B_i z_K, Cov_i[z_U given z_K] = C_i | `conditional` | |
 
-Of columns that are not joined, the statistics of missing cells are 0 (`Density.map_rows`). Densities
-of joined columns are taken as if no cell were missing, with any number in its place; the rows of
-each pattern within a block are corrected (`correct_joint`). Fits, densities, predictions and
-findings do this.
+Of columns that are not joined, the statistics of missing cells are 0 (`Density.map_rows`). The
+densities of joined columns are taken as if no cell were missing, with any number in its place; the
+rows of each pattern within a block are corrected (`correct_joint`). Fits, densities, predictions
+and findings do this.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ _LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to
 
 
 def model_contents(mixture: Mixture) -> dict[str, Any]:
-    """A mixture as plain values, null where never seen."""
+    """A mixture as plain values."""
     contents = {"schema": Schema(mixture.columns).to_dict(), **_parameters_of(mixture)}
     if mixture.background is not None:
         own = _parameters_of(mixture.background)
@@ -165,7 +165,7 @@ def _block(value: Any, place: str) -> Any:
     axes, seen = FAMILIES[family].parameters, value.get("seen")
     is_wide = isinstance(seen, list) and bool(seen) and isinstance(seen[0], list)
     fields: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
-    fields |= {key: array(*(None,) * n_axes, nulls=True) for key, n_axes in axes.items()}
+    fields |= {key: array(*(None,) * n_axes) for key, n_axes in axes.items()}
     return Fields(dict, {**fields, "seen": optional(array(*(None,) * (1 + is_wide)))})(value, place)
 
 

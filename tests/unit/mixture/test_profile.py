@@ -141,8 +141,7 @@ def test_the_best_trait_is_the_one_that_sorts_most_rows():
 
 
 def test_a_component_that_never_sees_a_column_says_so():
-    nan = np.nan
-    block = mm.GaussianBlock([35.0, nan], [64.0, nan], "age", seen=[0.9, 0.0])
+    block = mm.GaussianBlock([35.0, 40.0], [64.0, 81.0], "age", seen=[0.9, 0.0])
     profile = mm.Mixture.from_blocks([0.6, 0.4], [block]).profile()
     assert [p.name for p in profile] == ["age known", "age missing"]
 

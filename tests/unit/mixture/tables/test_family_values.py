@@ -103,9 +103,9 @@ def test_rows_outside_a_family(mixture, rows):
 def test_a_component_that_never_sees_a_column():
     blocks = [
         GaussianBlock([1.0, 5.0, 9.0], [1.0, 4.0, 1.0], seen=[0.5, 0.0, 1.0]),
-        PoissonBlock([2.0, np.nan, 4.0], seen=[0.5, 0.0, 0.5]),
+        PoissonBlock([2.0, 3.0, 4.0], seen=[0.5, 0.0, 0.5]),
         CategoricalBlock(
-            [[0.5, 0.5], [np.nan, np.nan], [0.0, 1.0]], (0, 1), seen=[0.75, 0.0, 0.25]
+            [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]], (0, 1), seen=[0.75, 0.0, 0.25]
         ),
         BernoulliBlock([0.5, 0.5, 0.25]),
     ]
@@ -157,7 +157,7 @@ def test_draws_have_the_law_of_the_mixture(mixture):
     ("make", "message"),
     [
         (lambda: BernoulliBlock([1.2]), "probabilities must be from 0 to 1; got \\[1.2\\]"),
-        (lambda: BernoulliBlock([np.nan]), "NaN only in a component that never sees"),
+        (lambda: BernoulliBlock([np.nan]), "probabilities must be finite"),
         (lambda: BernoulliBlock([0.5], seen=[0.0]), "seen is 0 in all of them"),
         (lambda: BernoulliBlock([0.5], columns=(0, 1)), "block has one column; got 2"),
         (lambda: CategoricalBlock([[0.5, 0.4]], (0, 1)), "with sum 1 in each component"),
