@@ -104,9 +104,7 @@ def test_a_component_that_never_sees_a_column():
     blocks = [
         GaussianBlock([1.0, 5.0, 9.0], [1.0, 4.0, 1.0], seen=[0.5, 0.0, 1.0]),
         PoissonBlock([2.0, 3.0, 4.0], seen=[0.5, 0.0, 0.5]),
-        CategoricalBlock(
-            [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]], (0, 1), seen=[0.75, 0.0, 0.25]
-        ),
+        CategoricalBlock([[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]], (0, 1), seen=[0.75, 0.0, 0.25]),
         BernoulliBlock([0.5, 0.5, 0.25]),
     ]
     mixture = mm.Mixture.from_blocks([0.25, 0.25, 0.5], blocks)
