@@ -178,23 +178,13 @@ DOUBLES += [float("nan"), float("inf"), float("-inf"), 2.0**1000, 2.0**1001, 1e9
 
 
 class Pieces:
-    """A summary file taken apart: header, shard ids, row counts, bounds, sections of integers."""
+    """A summary file taken apart: header, and sections of integers."""
 
     def __init__(self, data):
         self.version, length = struct.unpack("<II", data[8:16])
         self.magic, self.extra = data[:8], b""
         self.header, at = json.loads(data[16 : 16 + length]), 16 + length
-        n, d = self.header["n_shards"], self.header["n_features"]
-        self.shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
-        at += 16 * n
-        self.counts = [data[at + 8 * i : at + 8 * (i + 1)] for i in range(n)]
-        at += 8 * n
-        rest = (16 if self.header["n_forgotten"] else 0) * n
-        self.rest = data[at : at + rest]  # what was forgotten with each shard
-        at += rest
-        self.bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
         counts = read_lengths(self.header)
-        at += 16 * d
         self.sections = []
         width = self.header["width"]
         for count in counts:
@@ -210,11 +200,7 @@ class Pieces:
         if self.width is None and isinstance(self.header.get("width"), int):
             self.header["width"] = narrow
         raw = json.dumps(self.header, sort_keys=True, separators=(",", ":")).encode()
-        body = b"".join([*self.shards, *self.counts, self.rest]) + struct.pack(
-            f"<{len(self.bounds)}d", *self.bounds
-        )
-        for values in self.sections:
-            body += b"".join(_packed(v, width) for v in values)
+        body = b"".join(_packed(v, width) for values in self.sections for v in values)
         data = struct.pack("<8sII", self.magic, self.version, len(raw)) + raw + body + self.extra
         return data + hashlib.sha256(data).digest()
 
@@ -231,7 +217,7 @@ def read_lengths(header):
     """Number of integers in each section, from the layout of the description."""
     d, m, q = header["n_features"], header["order"], header["squared_order"]
     found = [comb(d, t) for t in range(m + 1)] + [d * comb(d - 1, s) for s in range(q + 1)]
-    return found + [d] * 4 + ([d * (d - 1), comb(d, 2)] if header["high"] == 2 else [])
+    return found + [d] * 4 + ([d * (d - 1), comb(d, 2)] if q else [])
 
 
 def _value(rng):
@@ -288,7 +274,6 @@ def _section(p, rng):
     place, factor = rng.randrange(len(p.sections)), rng.choice([-1, 0, 2, 3, 10**6])
     p.sections[place] = [v * factor for v in p.sections[place]]
     if rng.random() < 0.2:
-        p.header["high"] = rng.choice([0, 1, 2])
         p.sections = p.sections[: -rng.choice([2, 4, 6])]
 
 
@@ -303,35 +288,35 @@ def _repeated_rows(p, rng):
 
 
 def _bound(p, rng):
-    if p.bounds:
-        place = rng.randrange(len(p.bounds))
-        old = p.bounds[place]
-        near = [old + 1, old - 1, old * 2, old * (1 + 1e-16), -old]
-        p.bounds[place] = rng.choice(DOUBLES) if rng.random() < 0.5 else rng.choice(near)
+    ends = p.header.get(rng.choice(["minimum", "maximum"]))
+    if isinstance(ends, list) and ends:
+        place = rng.randrange(len(ends))
+        old = ends[place]
+        near = [old + 1, old - 1, old * 2, old * (1 + 1e-16), -old] if type(old) is float else [0]
+        ends[place] = rng.choice(DOUBLES) if rng.random() < 0.5 else rng.choice(near)
 
 
 def _shards(p, rng):
-    """Other shards, mostly with a count for each."""
-    more = rng.randbytes(16)
-    ways = [[*p.shards, more], sorted([*p.shards, more]), p.shards + p.shards[-1:]]
-    p.shards = rng.choice([*ways, p.shards[::-1], p.shards[1:], []])
-    if rng.random() < 0.8:
-        p.header["n_shards"] = len(p.shards)
-        p.counts = (p.counts + p.counts[:1] * len(p.shards))[: len(p.shards)]
-        p.rest = p.rest[:16] * len(p.shards)
-
-
-def _count(p, rng):
-    """Change the row count of a shard."""
-    if p.counts:
-        place = rng.randrange(len(p.counts))
-        p.counts[place] = struct.pack("<Q", rng.choice([0, 1, 2, 9, 2**63]))
+    """Other shards, counts of their rows, or digests of what was forgotten."""
+    shards, forgotten = p.header.get("shards"), p.header.get("forgotten")
+    if not (isinstance(shards, dict) and isinstance(forgotten, dict)):
+        return
+    some = rng.choice([*shards, rng.randbytes(16).hex(), rng.randbytes(15).hex(), "A" * 32, ""])
+    way = rng.randrange(4)
+    if way == 0:
+        shards[some] = rng.choice([0, 1, 2, 9, 2**63, -1, _value(rng)])
+    elif way == 1:
+        shards.pop(some, None)
+    elif way == 2:
+        forgotten[some] = rng.choice([f"{rng.getrandbits(128):x}", "0", "01", "A", _value(rng)])
+    elif shards:
+        p.header["shards"] = dict.fromkeys(shards, rng.choice([1, 20, 40]))
 
 
 def _container(p, rng):
     way = rng.randrange(5)
     if way == 0:
-        p.version = rng.choice([0, 1, 5, 7, 2**31])
+        p.version = rng.choice([0, 1, 7, 9, 2**31])
     elif way == 1:
         p.magic = bytes([p.magic[0] ^ (1 << rng.randrange(8))]) + p.magic[1:]
     elif way == 2:
@@ -342,7 +327,7 @@ def _container(p, rng):
 
 
 MUTATIONS = [_header_value] * 5 + [_header_shape] + [_integer] * 3 + [_bound] * 2
-MUTATIONS += [_section, _repeated_rows, _shards, _count, _container]
+MUTATIONS += [_section, _repeated_rows] + [_shards] * 2 + [_container]
 
 
 def mutated_summary(rng):

@@ -12,7 +12,7 @@ def sections_of(h):
     found = [("S", t) for t in range(h["order"] + 1)]
     found += [("T", s) for s in range(h["squared_order"] + 1)]
     found += [("P", p) for p in (3, 4, 5, 6)]
-    return found + ([("C", 1), ("Q", 2)] if h["high"] == 2 else [])
+    return found + ([("C", 1), ("Q", 2)] if h["squared_order"] else [])
 
 
 def length_of(kind, size, d):
@@ -23,17 +23,14 @@ def length_of(kind, size, d):
 
 
 def read_summary(data):
-    """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
+    """Header, shard ids as hexadecimal digits, bounds, and the integer sums {factors of the product: total}."""
     magic, version, length = struct.unpack("<8sII", data[:16])
     assert magic == bytes.fromhex("894D4D530D0A1A0A")
-    assert version == 7
+    assert version == 8
     h, at = json.loads(data[16 : 16 + length]), 16 + length
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
-    d, n = h["n_features"], h["n_shards"]
-    shards = [data[at + 16 * i : at + 16 * (i + 1)] for i in range(n)]
-    at += (40 if h["n_forgotten"] else 24) * n
-    bounds = list(struct.unpack(f"<{2 * d}d", data[at : at + 16 * d]))
-    at += 16 * d
+    d, shards = h["n_features"], sorted(h["shards"])
+    bounds = [*(h["minimum"] or []), *(h["maximum"] or [])]
     sums = {}
     width, most = h["width"], 0
     for kind, size in sections_of(h):

@@ -132,7 +132,7 @@ def _table_of_summary(
     columns = reading.columns
     replace(reading, columns=None).check_nothing("a summary holds moments")
     if columns is not None:
-        data = data.truncate(min(data.order, len(columns))).select(columns)
+        data = data.select(columns)
     moments = moments_of(data)
     return Table(moments, _schema_of_summary(data.schema, moments, families))
 
@@ -198,10 +198,13 @@ def moments_of(data: MomentSummary) -> StandardMoments:
     view = data.moments()
     constant = (data.deviation == 0) | (data.minimum == data.maximum)
     scale = np.where(constant & (view.scale < _SMALLEST_DEVIATION), 1.0, view.scale)
+    # Wide tables of a low order are fitted faster and as well without all moments of degree 4.
+    is_complete = view.order >= 4 or view.n_features < 4
+    cubed, two_squares = (view.cubed, view.two_squares) if is_complete else (None, None)
     moments = StandardMoments(
         view.n_features, view.order, view.distinct, view.squared, view.n_rows,
         data.effective_rows, view.shift, scale, data.minimum, data.maximum, constant,
-        data.feature_names, powers=view.powers, cubed=view.cubed, two_squares=view.two_squares,
+        data.feature_names, powers=view.powers, cubed=cubed, two_squares=two_squares,
     )  # fmt: skip
     _check_spread(moments, data.feature_names)
     return moments

@@ -19,20 +19,21 @@ from momentmix.capacity import usual_order
 from momentmix.groups.cube import SummaryCube, union_of_bytes
 from momentmix.groups.keys import GroupKey, parse_keys
 from momentmix.progress import check_asked, step
-from momentmix.summary.adding import renamed
 from momentmix.summary.blocks import (
     OpenShard,
-    RowFrame,
     block_extremes,
     digits_of_sums,
+    fits,
     frame_of,
+    in_units,
+    units_of,
 )
-from momentmix.summary.digits import QUANTUM_BITS, carried, from_places, trimmed
+from momentmix.summary.digits import QUANTUM_BITS, Frame, from_places, trimmed
 from momentmix.summary.file import pack
 from momentmix.summary.kernel import block_digits
 from momentmix.summary.summarize import shards_of, warn_of_notes
-from momentmix.summary.summary import MomentSummary, shard_digest
-from momentmix.summary.totals import Totals, as_shard, closed, contents_of
+from momentmix.summary.summary import MomentSummary
+from momentmix.summary.totals import Totals, as_shard, closed
 from momentmix.tables.learning import Families, learn
 from momentmix.tables.opening import Reading, open_sources
 from momentmix.tables.source import check_different, choose_columns
@@ -134,16 +135,14 @@ def grouped(
     names, pieces = [key.name for key in keys], dict[GroupKey, list[bytes]]()
     n_dropped = 0
     for table, source in enumerate(sources):
-        sums = _GroupSums(empty)
+        sums = _GroupSums(empty, [source.mark, names])
         for block in rows.source_blocks(table, others=[key.number(source) for key in keys]):
             n_dropped += block.n_read - len(block.features)
             pairs = zip(keys, block.others, strict=True)
             values = [key.values(cells, source, block.first_row) for key, cells in pairs]
             sums.add(block, values)
         for key, totals in sums.finish():
-            facts = [source.mark, names, key, contents_of(totals)]
-            digest = shard_digest(json.dumps(facts, default=str))
-            pieces.setdefault(key, []).append(pack(renamed(totals, digest)))
+            pieces.setdefault(key, []).append(pack(totals))
     rows.n_dropped = n_dropped
     if not pieces:
         raise rows.without_rows()
@@ -153,9 +152,9 @@ def grouped(
 class _GroupSums:
     """Exact sums of each group of the rows of one table."""
 
-    def __init__(self, empty: MomentSummary) -> None:
-        self.state, self.n_threads = empty._state, empty._n_threads
-        self.frame: RowFrame | None = None  # of all groups, from the first rows
+    def __init__(self, empty: MomentSummary, label: list[Any]) -> None:
+        self.state, self.n_threads, self.label = empty._state, empty._n_threads, label
+        self.frame = Frame.of_zeros(self.state.layout.n_features)  # of all groups
         self.shards = dict[GroupKey, OpenShard]()
         self.waiting, self.n_bytes = list[tuple[Float, Any]](), 0
 
@@ -178,9 +177,9 @@ class _GroupSums:
             return
         pieces, tables = zip(*self.waiting, strict=True)
         self.waiting, self.n_bytes, rows = [], 0, np.concatenate(pieces)
-        if self.frame is None and len(rows):
+        if not self.shards and len(rows):
             head = np.ascontiguousarray(rows[:_FIRST_ROWS])
-            self.frame = frame_of(head, block_extremes(head[None])[0])
+            self.frame = frame_of(head, block_extremes(head[None])[0], self.frame)
         table = pa.concat_tables(tables, promote_options="default")  # of cells that are all missing
         names = table.column_names
         table = table.append_column("row", pa.array(np.arange(len(rows))))
@@ -191,7 +190,8 @@ class _GroupSums:
         for key, start, stop in zip(keys, ends[:-1], ends[1:], strict=True):
             shard = self.shards.get(key)
             if shard is None:
-                shard = OpenShard(self.state.layout, bytes(16), self.state.row_schema)
+                shard = OpenShard(self.state.layout, None, self.state.row_schema)
+                shard.mark = json.dumps([*self.label, key], default=str)
                 self.shards[key], shard.frame = shard, self.frame
             shard.update(rows[start:stop], None, self.n_threads)
 
@@ -210,24 +210,23 @@ class _GroupSums:
                 yield from self._together(keys[start : start + at_once])
 
     def _together(self, keys: list[GroupKey]) -> Iterator[tuple[GroupKey, Totals]]:
-        assert self.frame is not None
         shards = [self.shards.pop(key) for key in keys]
         blocks = np.array([np.concatenate([rows for rows, _ in x.waiting]) for x in shards])
         ends, n_rows, names = block_extremes(blocks), blocks.shape[1], self.state.closed.names
-        fits, layout = np.atleast_1d(self.frame.fits(ends).all(axis=1)), self.state.layout
-        largest = np.abs(self.frame.points(ends[fits])).max(axis=(0, 1), initial=0.0)
+        near, layout = np.atleast_1d(fits(self.frame, ends).all(axis=1)), self.state.layout
+        largest = np.abs(in_units(self.frame, ends[near])).max(axis=(0, 1), initial=0.0)
         n_digits = digits_of_sums(layout, largest, 1.0, n_rows)
         assert n_digits is not None  # rows that fit the frame are near it
-        units = self.frame.units
-        places = block_digits(layout, blocks[fits], None, units, n_digits, each=True)
-        digits = carried(from_places(places.swapaxes(0, 1).reshape(n_digits, -1)))
+        units = units_of(self.frame)
+        places = block_digits(layout, blocks[near], None, units, n_digits, each=True)
+        digits = from_places(places.swapaxes(0, 1).reshape(n_digits, -1))
         digits = digits.reshape(len(digits), len(places), layout.n_entries)
         number = count()
-        for key, shard, is_near, bounds in zip(keys, shards, fits, ends, strict=True):
+        for key, shard, is_near, bounds in zip(keys, shards, near, ends, strict=True):
             if is_near:
-                own = np.ascontiguousarray(trimmed(digits[:, next(number)]))
-                exact = self.frame.frame, own, n_rows << QUANTUM_BITS, n_rows
-                totals = replace(Totals(layout, *exact, *bounds), names=names)
-                yield key, as_shard(totals, self.state.row_schema, bytes(16))
+                own = trimmed(digits[:, next(number)])
+                sums = self.frame, own, n_rows << QUANTUM_BITS
+                totals = Totals(layout, *sums, n_rows, bounds[0], bounds[1], names=names)
+                yield key, as_shard(totals, self.state.row_schema, None, shard.mark)
             else:
                 yield key, closed(shard, names)

@@ -12,36 +12,27 @@ rounded to the quantum, so that each inequality holds up to a small part of the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from functools import reduce
 from math import log10
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, ShardError
-from momentmix.summary.digits import (
-    QUANTUM_BITS,
-    Frame,
-    FramedSums,
-    integers,
-    join,
-    reframed,
-    summed,
-    total,
-)
+from momentmix.summary.blocks import OpenShard
+from momentmix.summary.digits import QUANTUM_BITS, Frame, integers, join, reframed, summed, total
 from momentmix.summary.layout import Kind
 from momentmix.summary.totals import (
     Totals,
     Version,
-    contents_of,
+    centers_of,
+    closed,
     empty,
+    masks_of,
     schema_of,
-    with_high,
     with_schema,
 )
 from momentmix.tables.names import column_label
@@ -53,71 +44,63 @@ _LOST_BITS = 32  # of 53: moments of what is left keep a relative accuracy of ab
 _TOLERANCE = Fraction(1, 1 << 16)  # far above rounding errors, far below what impossible sums show
 
 
-def combine(*parts: Totals) -> Totals:
-    """Return the sums of the union of disjoint sets of shards.
-
-    It has the high sections that all have; a part without rows takes nothing away.
-    """
-    names = next((part.names for part in parts if part.names), None)
-    filled = [part for part in parts if part.shards]
-    if len(filled) < 2:
-        return replace(max(parts, key=lambda t: (bool(t.shards), t.layout.high)), names=names)
-    alike = _common(*filled)
-    return replace(
-        alike[0].with_sums(total(alike[0].layout, [x.framed for x in alike], alike[0].masks)),
-        n_rows=sum(part.n_rows for part in alike),
-        minimum=np.min([part.minimum for part in alike], axis=0),
-        maximum=np.max([part.maximum for part in alike], axis=0),
-        exact_bounds=all(part.exact_bounds for part in alike),
-        shards={shard: version for part in alike for shard, version in part.shards.items()},
-        n_forgotten=sum(part.n_forgotten for part in alike),
-        names=names,
-        centers=None,
-    )
-
-
-def add(*parts: Totals, taken: Iterable[bytes] = ()) -> Totals:
-    """The sums of parts that have no shard in common, nor one that is `taken`."""
-    counts = Counter([*taken, *(shard for part in parts for shard in part.shards)])
+def add(*parts: Totals) -> Totals:
+    """Return the sums of parts that have no shard in common."""
+    counts = Counter(shard for part in parts for shard in part.shards)
     _refuse(
         [shard for shard, n in counts.items() if n > 1],
         "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
         "first.",
     )
-    return combine(*parts)
+    names = next((part.names for part in parts if part.names), None)
+    filled = [part for part in parts if part.shards]
+    if len(filled) < 2:
+        return replace((filled or parts)[0], names=names)
+    alike = _in_common_schema(*filled)
+    sums = total(alike[0].layout, [x.framed for x in alike], masks_of(alike[0].schema))
+    return replace(
+        alike[0],
+        **sums._asdict(),
+        n_rows=sum(part.n_rows for part in alike),
+        minimum=np.min([part.minimum for part in alike], axis=0),
+        maximum=np.max([part.maximum for part in alike], axis=0),
+        shards={shard: version for part in alike for shard, version in part.shards.items()},
+        names=names,
+        centers=None,
+    )
 
 
-def _common(*parts: Totals) -> list[Totals]:
-    """Return all parts in their common schema, with the high sections that all have."""
+def _in_common_schema(*parts: Totals) -> list[Totals]:
     distinct = {id(part.schema): part for part in parts}
-    if len(distinct) > 1:
-        schema = reduce(joined, map(schema_of, distinct.values()))
-        parts = tuple(with_schema(part, schema) for part in parts)
-    high = min(part.layout.high for part in parts)
-    return [with_high(part, high) for part in parts]
+    if len(distinct) == 1:
+        return list(parts)
+    schema = reduce(joined, map(schema_of, distinct.values()))
+    return [with_schema(part, schema) for part in parts]
 
 
 def _in_frame(frame: Frame, *parts: Totals) -> list[Int]:
     """The digits of parts of one layout in a frame as fine or finer."""
-    return [reframed(x.layout, x.digits, x.frame, frame, x.masks) for x in parts]
+    return [reframed(x.layout, x.digits, x.frame, frame, masks_of(x.schema)) for x in parts]
 
 
 def _difference(whole: Totals, part: Totals, shards: Mapping[bytes, Version]) -> Totals:
-    """The sums of the shards of `whole` that are left: exact; the bounds stay bounds."""
-    whole, part = _common(whole, part)
+    """The sums of the shards of `whole` that are left: exact; its bounds stay bounds."""
     frame = join([whole.frame, part.frame])
     left, right = _in_frame(frame, whole, part)
-    n_forgotten = whole.n_forgotten - part.n_forgotten
-    if not n_forgotten:  # what was forgotten went with the other one
-        shards = {shard: Version(version.n_rows) for shard, version in shards.items()}
-    squares = whole.weight_squares - part.weight_squares
-    return replace(
-        whole.with_sums(FramedSums(frame, summed([left, -right]), squares)),
+    rest = replace(
+        whole,
+        frame=frame,
+        digits=summed([left, -right]),
+        weight_squares=whole.weight_squares - part.weight_squares,
         n_rows=whole.n_rows - part.n_rows,
-        exact_bounds=False,
         shards=shards,
-        n_forgotten=n_forgotten,
         centers=None,
+    )
+    if rest.n_forgotten:
+        return rest
+    # What was forgotten went with the other one.
+    return replace(
+        rest, shards={shard: Version(version.n_rows) for shard, version in shards.items()}
     )
 
 
@@ -142,7 +125,7 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     )
     if not part.shards:
         return whole
-    whole, part = _common(whole, part)
+    whole, part = _in_common_schema(whole, part)
     for kind, problem in enumerate((_OTHER_ROWS, _OTHERS_FORGOTTEN)):
         pairs = {x: (whole.shards[x][kind], version[kind]) for x, version in part.shards.items()}
         unlike = sorted(x for x, (a, b) in pairs.items() if a != b)
@@ -151,25 +134,24 @@ def subtract(whole: Totals, part: Totals) -> Totals:
     shards = {x: version for x, version in whole.shards.items() if x not in part.shards}
     rest = _difference(whole, part, shards)
     left = impossible(rest) if shards else None
-    if not shards and (rest.digits.any() or rest.n_rows or rest.n_forgotten):
+    if not shards and (rest.digits.any() or rest.n_rows):
         left = "sums without rows"
-    if left or rest.n_forgotten < 0:
+    if left:
         raise InputError(
-            f"subtracting would leave {left or 'fewer rows than none'}: although the shard ids "
-            "agree, the summaries are not parts of one another. Were rows forgotten in one of them?"
+            f"subtracting would leave {left}: although the shard ids agree, the summaries are not "
+            "parts of one another. Were rows forgotten in one of them?"
         )
     return rest if shards else empty(whole.layout, whole.schema, whole.names)
 
 
 def same(left: Totals, right: Totals) -> bool:
     """Whether names, counts and sums agree exactly, whatever the frames."""
-    high = left.layout.high, right.layout.high
     try:
-        left, right = _common(left, right)
+        left, right = _in_common_schema(left, right)
     except InputError:  # other columns
         return False
-    plain = ("names", "layout", "weight_squares", "n_rows", "n_forgotten")
-    if high[0] != high[1] or any(getattr(left, name) != getattr(right, name) for name in plain):
+    plain = ("names", "layout", "weight_squares", "n_rows")
+    if any(getattr(left, name) != getattr(right, name) for name in plain):
         return False
     a, b = _in_frame(join([left.frame, right.frame]), left, right)
     return left.shards.keys() == right.shards.keys() and np.array_equal(a, b)
@@ -178,27 +160,12 @@ def same(left: Totals, right: Totals) -> bool:
 # -- forgetting --------------------------------------------------------------------------------
 
 
-def check_inside(rows: NDArray[Any], totals: Totals) -> None:
-    """Refuse rows outside the bounds of the summary: they cannot be in it."""
-    reading = totals.reading
-    low, high, slack = reading.minimum, reading.maximum, np.zeros(rows.shape[1])
-    for value, _ in totals.masks:
-        largest = max(-totals.minimum[value], totals.maximum[value])
-        slack[value] = 2.0**-50 * (largest + max(-low[value], high[value]))  # they are rounded
-    outside = (rows < low - slack) | (rows > high + slack)
-    if not outside.any():
-        return
-    row, column = (int(x) for x in np.argwhere(outside)[0])
-    names = reading.schema.feature_names if reading.schema else totals.names
-    raise InputError(
-        f"rows to forget must lie within the minimum and maximum of the summary; row {row}, "
-        f"{column_label(column, names)}, is {rows[row, column]:.6g}, outside "
-        f"[{low[column]:.6g}, {high[column]:.6g}]. It was never added."
-    )
-
-
-def forget(totals: Totals, rows: Totals) -> Totals:
+def forget(totals: Totals, shard: OpenShard) -> Totals:
     """Subtract the sums of some rows: to float64 accuracy, as their blocks are other ones."""
+    shard = shard.complete()
+    rows = closed(shard, totals.names)
+    if totals.n_rows:
+        _check_inside(totals.reading, shard)
     if totals.n_rows <= rows.n_rows or totals.weight <= rows.weight:
         raise InputError(
             f"the summary holds {totals.n_rows} rows of total weight "
@@ -206,11 +173,11 @@ def forget(totals: Totals, rows: Totals) -> Totals:
             f"{rows.sum_weights:.6g} cannot be forgotten and leave something. Make a "
             "new summary instead."
         )
-    lost = int(contents_of(rows)[:32], 16)
+    (token,) = rows.shards
+    lost = int.from_bytes(token)
     shards = {x: Version(n, (old + lost) % 2**128) for x, (n, old) in totals.shards.items()}
-    gone = replace(rows, n_forgotten=-rows.n_rows)
-    rest = _difference(totals, gone, shards)
-    _check_digits(rest, gone)
+    rest = _difference(totals, rows, shards)
+    _check_digits(rest, rows)
     problem = impossible(rest)
     if problem:
         raise InputError(
@@ -220,9 +187,26 @@ def forget(totals: Totals, rows: Totals) -> Totals:
     return rest
 
 
+def _check_inside(reading: Totals, shard: OpenShard) -> None:
+    """Refuse rows outside the bounds of the summary: they cannot be in it."""
+    low, high, slack = reading.minimum, reading.maximum, np.zeros(len(reading.minimum))
+    schema = reading.schema
+    for (value, _), center in zip(masks_of(schema), centers_of(schema), strict=True):
+        slack[value] = 2.0**-50 * (abs(center) + max(-low[value], high[value]))  # of rounding
+    outside = (shard.minimum < low - slack) | (shard.maximum > high + slack)
+    if outside.any():
+        column = int(np.argmax(outside))
+        names = schema.feature_names if schema else reading.names
+        raise InputError(
+            "rows to forget must lie within the minimum and maximum of the summary; "
+            f"{column_label(column, names)} goes from {shard.minimum[column]:.6g} to "
+            f"{shard.maximum[column]:.6g}, outside [{low[column]:.6g}, {high[column]:.6g}]. It was "
+            "never added."
+        )
+
+
 def _check_digits(rest: Totals, lost: Totals) -> None:
     """Refuse where the rows outweigh what is left so far that few of its digits would be true."""
-    rest, lost = _common(rest, lost)
     layout, weight = rest.layout, rest.weight
     centers = [k + s // weight for k, s in zip(rest.frame.origins, rest.low_sums[0], strict=True)]
     left, gone = _in_frame(Frame(rest.frame.exponents, tuple(centers)), rest, lost)
@@ -230,8 +214,7 @@ def _check_digits(rest: Totals, lost: Totals) -> None:
     sections: tuple[tuple[Kind, int, str], ...]
     sections = ("squared", 0, "squares"), ("power", 4, "fourth powers")
     for kind, size, name in sections:
-        section = layout.find(kind, size)
-        places = slice(0) if section is None else section.place
+        places = layout.section(kind, size).place
         pairs = zip(integers(left[:, places]), integers(gone[:, places]), strict=True)
         sums += [(f"the {name} of column {j}", *pair) for j, pair in enumerate(pairs)]
     for name, kept, n_lost in sums:
@@ -247,13 +230,15 @@ def _check_digits(rest: Totals, lost: Totals) -> None:
 
 def impossible(totals: Totals) -> str | None:
     """Return the reason why no rows have these sums, in a few words; None if rows can."""
+    low, high = totals.minimum, totals.maximum
     if not totals.shards or not totals.n_rows:
-        holds = totals.digits.any() or totals.weight_squares or totals.n_forgotten
-        is_unbounded = (totals.minimum == np.inf).all() and (totals.maximum == -np.inf).all()
-        is_empty = is_unbounded and not (totals.shards or totals.n_rows or holds)
+        holds = totals.digits.any() or totals.weight_squares or totals.shards or totals.n_rows
+        is_empty = not holds and (low == np.inf).all() and (high == -np.inf).all()
         return None if is_empty else "rows without shards, or sums without rows"
     n_ever = totals.n_rows + totals.n_forgotten
-    if n_ever != sum(version.n_rows for version in totals.shards.values()):
+    versions, n_forgotten = totals.shards.values(), totals.n_forgotten
+    is_forgotten = any(version.forgotten for version in versions)
+    if (n_forgotten > 0) != is_forgotten or n_forgotten < 0 or min(versions).n_rows < 1:
         return "counts of rows that do not fit those of the shards"
     square_sum, whole = totals.weight_squares << QUANTUM_BITS, totals.weight**2
     if not 0 < totals.weight <= (n_ever << QUANTUM_BITS) * int(LARGEST_WEIGHT):
@@ -262,7 +247,6 @@ def impossible(totals: Totals) -> str | None:
     too_large = square_sum > whole * (1 + _TOLERANCE) and not totals.n_forgotten
     if too_large or square_sum * n_ever < whole * (1 - _TOLERANCE):
         return "a sum of squared weights that does not fit the sum of weights"
-    low, high = totals.minimum, totals.maximum
     if not np.abs([low, high]).max() <= LARGEST_VALUE or (low > high).any():
         return "minimum above maximum, or not finite"
     reading, weight = totals.reading, totals.weight
@@ -317,9 +301,3 @@ def _refuse(shards: Collection[bytes], problem: str) -> None:
     listed = ", ".join(ids[:5]) + (f" and {len(ids) - 5} more" if len(ids) > 5 else "")
     subject = f"shard {listed} is" if len(ids) == 1 else f"shards {listed} are"
     raise ShardError(f"{subject} {problem}", shard_ids=ids)
-
-
-def renamed(totals: Totals, shard: bytes) -> Totals:
-    """Return the sums of one shard under another id."""
-    (version,) = totals.shards.values()
-    return replace(totals, shards={shard: version})

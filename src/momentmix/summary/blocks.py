@@ -8,8 +8,8 @@ how these were cut into calls, nor of the number of threads.
 *Units.* The unit of a feature is a power of four, at most the median of the non-zero absolute
 deviations from the median of the first block, and at least 2^−44 of the largest value, since
 float64 rows hold little below. A later frame keeps the unit or has a larger one. The origin is near
-the median, on a coarse grid, so that parts of one table mostly have the same frame. A constant
-feature has a unit so fine that any other value opens a frame.
+the median, on a coarse grid, so that parts of one table mostly have the same frame. The origin of a
+feature that is constant so far is itself, an odd number of units: any other value opens a frame.
 
 *Accuracy.* A block's float64 sum of monomials of order t is wrong by a few 2^−53·Σ|z_I| about the
 origin. Where a share p of the rows of a shard lies near it, this is below 2^−53/p of Σ|z_I| about
@@ -18,11 +18,10 @@ the mean. The quantum of 2^−96 units adds nothing visible.
 
 from __future__ import annotations
 
-from collections import deque
 from copy import copy
-from itertools import pairwise
+from functools import lru_cache
 from math import frexp, ldexp
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,16 +30,16 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import readable
 from momentmix.errors import InputError
 from momentmix.native import code
-from momentmix.parallel import map_in_order, usable_cores
+from momentmix.parallel import usable_cores
 from momentmix.summary.digits import (
     DIGIT_BITS,
     QUANTUM_BITS,
     Frame,
     FramedSums,
     from_places,
+    in_whole_units,
     summed,
     total,
-    trimmed,
 )
 from momentmix.summary.kernel import Units, block_digits
 from momentmix.summary.layout import Layout
@@ -51,89 +50,82 @@ from momentmix.tables.validation import LARGEST_VALUE, check_values
 FAR = 64.0  # units between the origin and the nearest row of a block
 WIDE = 2.0**24  # units: rows beyond may belong to another scale
 BLOCK = 2048  # rows: longer sums lose digits, shorter ones cost more
-_GRID = 4.0  # units between origins
+_GRID = 4  # units between origins
 _FLOOR_BITS = 44  # of the 53 of float64: nine are left for deviations below the unit
-_CONSTANT_BITS = 80  # of a constant: the next float64 number is 2^27 units away
-_LEAST = -1000  # exponent of a unit; that of zeros, so that 2^1000 is a float64 number
+_LEAST = -1000  # exponent of a unit: 2^1000 is a float64 number
 _MOST_BITS = 1000  # of the sums of a block, in float64
 _MOST_WORK = 1 << 32  # moments times rows, for each thread and call: an interrupt comes after it
 _COPIED_BYTES = 1 << 20  # by each thread, of rows of another type or order, before they are summed
 _MANY_VALUES = 1 << 19  # whose bounds are worth several threads
-_MOST_FRAMES = 4  # whose sums are kept apart for a while
+_MOST_FRAMES = 4  # whose sums are kept apart for a while: moving them takes as long as a block
 _MORE_BITS, _MOST_BLOCKS = 6, 1 << 13  # of the last digit, and in one call: 51 bits with 32
 
 
 # -- frames of rows ----------------------------------------------------------------------------
 
 
-class RowFrame(NamedTuple):
-    """The frame in which blocks are summed: exponents of units, and origins in units."""
-
-    exponents: Int
-    origins: Float
-
-    @property
-    def units(self) -> Units:
-        """Factors and origins, as kernels take them."""
-        return np.ldexp(1.0, -self.exponents), self.origins
-
-    @property
-    def frame(self) -> Frame:
-        """The same for exact sums, in which all sums of a constant feature are 0."""
-        pairs = []
-        for e, k in zip(self.exponents.tolist(), map(int, self.origins.tolist()), strict=True):
-            zeros = (k & -k).bit_length() - 1
-            is_constant = e == _LEAST or k.bit_length() >= _CONSTANT_BITS
-            pairs.append((e, k) if not is_constant else (e + zeros, k >> zeros) if k else (None, 0))
-        return Frame(*map(tuple, zip(*pairs, strict=True)))
-
-    def points(self, ends: Float) -> Float:
-        """Bounds of rows, (…, 2, n_features), in units."""
-        factors, origins = self.units
-        with np.errstate(over="ignore"):
-            return np.asarray(ends * factors - origins)
-
-    def _is_near(self, ends: Float) -> NDArray[np.bool_]:
-        """Whether each feature has rows near the origin; zeros have no other rows near them."""
-        low, high = np.moveaxis(self.points(ends), -2, 0)
-        is_zero = (low == 0.0) & (high == 0.0)
-        return np.asarray((low <= FAR) & (high >= -FAR) & (is_zero | (self.exponents > _LEAST)))
-
-    def fits(self, ends: Float) -> NDArray[np.bool_]:
-        """Whether each feature of blocks with these bounds can be summed here."""
-        return np.asarray(self._is_near(ends) & (np.abs(self.points(ends)).max(axis=-2) <= WIDE))
-
-    def opened(self, block: Float, ends: Float) -> RowFrame:
-        """The frame for a block: another origin where it is far, a larger unit where it is wide."""
-        fits = self.fits(ends)
-        if fits.all():
-            return self
-        other = frame_of(block, ends, self.exponents)
-        stays = fits | (self._is_near(ends) & (other.exponents == self.exponents))
-        pairs = zip(self, other, strict=True)
-        return RowFrame(*[np.where(stays, a, b) for a, b in pairs])
+@lru_cache(maxsize=64)
+def units_of(frame: Frame) -> Units:
+    """Factors and origins of a frame, as kernels take them."""
+    exponents = [_LEAST if e is None else e for e in frame.exponents]
+    return np.ldexp(1.0, -np.array(exponents)), np.array(frame.origins, dtype=np.float64)
 
 
-def frame_of(block: Float, ends: Float, least: Int | int = _LEAST) -> RowFrame:
-    """The frame of the rows of a block, which has these bounds; exponents are `least` at least."""
-    n, d = block.shape
-    columns, (low, high) = np.array(block.T, order="C"), ends
-    middle = (n - 1) // 2
-    columns.partition(middle, axis=1)
-    medians = columns[:, middle].copy()
+def in_units(frame: Frame, ends: Float) -> Float:
+    """Bounds of rows, (…, 2, n_features), in the units of a frame."""
+    factors, origins = units_of(frame)
+    with np.errstate(over="ignore"):
+        return np.asarray(ends * factors - origins)
+
+
+def _has_unit(frame: Frame) -> NDArray[np.bool_]:
+    """Whether features vary; the origin of a constant one is itself, and odd."""
+    pairs = zip(*frame, strict=True)
+    return np.array([e is not None and k % _GRID == 0 for e, k in pairs])
+
+
+def _is_near(frame: Frame, points: Float) -> NDArray[np.bool_]:
+    """Whether each feature has rows near the origin; constants have no other rows near them."""
+    low, high = np.moveaxis(points, -2, 0)
+    is_same = (low == 0.0) & (high == 0.0)
+    return np.asarray(is_same | (_has_unit(frame) & (low <= FAR) & (high >= -FAR)))
+
+
+def fits(frame: Frame, ends: Float) -> NDArray[np.bool_]:
+    """Whether each feature of blocks with these bounds can be summed in a frame."""
+    points = in_units(frame, ends)
+    return np.asarray(_is_near(frame, points) & (np.abs(points).max(axis=-2) <= WIDE))
+
+
+def frame_of(block: Float, ends: Float, old: Frame) -> Frame:
+    """The frame of a block with these bounds: the old one where the block fits it.
+
+    A far feature has another origin, a wide one a larger unit.
+    """
+    (n, d), (low, high), stays = block.shape, ends, fits(old, ends)
+    if stays.all():
+        return old
+    has_unit = _has_unit(old)
+    least = np.where(has_unit, [e or 0 for e in old.exponents], _LEAST)
+    columns = np.array(block.T, order="C")
+    columns.partition((n - 1) // 2, axis=1)
+    medians = columns[:, (n - 1) // 2].copy()
     deviations = np.abs(np.subtract(columns, medians[:, None], out=columns), out=columns)
     n_zeros = n - np.count_nonzero(deviations, axis=1)  # left out: the others stand behind them
     middles = np.minimum(n_zeros + (n - n_zeros - 1) // 2, n - 1)
     deviations.partition(np.unique(middles), axis=1)
-    size = np.frexp(np.maximum(-low, high))[1]
-    typical = np.frexp(deviations[np.arange(d), middles])[1] - 1
-    varied = np.maximum(np.maximum(typical, size - _FLOOR_BITS), _LEAST + 2) // 2 * 2
-    constant = np.where(low == 0.0, _LEAST, np.maximum(size - _CONSTANT_BITS, _LEAST + 2))
-    exponents = np.maximum(np.where(low == high, constant, varied), least).astype(np.int64)
-    centers = np.ldexp(medians, -exponents)
-    is_constant = exponents == constant
-    origins = np.where(is_constant, np.rint(centers), _GRID * np.rint(centers / _GRID))
-    return RowFrame(exponents, origins)
+    typical = np.where(low == high, _LEAST, np.frexp(deviations[np.arange(d), middles])[1] - 1)
+    largest = np.maximum(np.maximum(-low, high), 2.0**_LEAST)
+    floor = np.maximum(np.frexp(largest)[1] - _FLOOR_BITS, _LEAST)
+    exponents = np.maximum(np.maximum(typical, floor) // 2 * 2, least)
+    origins = _GRID * np.rint(np.ldexp(medians, -exponents) / _GRID)
+    stays |= _is_near(old, in_units(old, ends)) & (exponents == least)
+    units = list(zip(exponents.tolist(), map(int, origins.tolist()), strict=True))
+    for j in np.flatnonzero((low == high) & ~has_unit).tolist():
+        unit, multiple = in_whole_units(float(low[j]))
+        units[j] = (unit, multiple) if unit is None or unit >= _LEAST else units[j]
+    choices = zip(stays.tolist(), zip(*old, strict=True), units, strict=True)
+    return Frame(*map(tuple, zip(*(a if stay else b for stay, a, b in choices), strict=True)))
 
 
 def block_extremes(blocks: Float, n_threads: int = 1) -> Float:
@@ -173,28 +165,23 @@ def digits_needed(largest: float) -> int:
 class OpenShard:
     """Sums of one shard while rows arrive.
 
-    An error leaves it unusable: callers update a clone and keep it on success.
+    An error leaves it unusable: callers update a copy, which is independent, and keep it on
+    success.
     """
 
-    def __init__(self, layout: Layout, shard_id: bytes, schema: Schema | None = None) -> None:
+    def __init__(
+        self, layout: Layout, shard_id: bytes | None, schema: Schema | None = None
+    ) -> None:
         d = layout.n_features
         self.layout, self.shard_id, self.schema = layout, shard_id, schema
+        self.mark = ""  # of what is named by its contents, without an id
         self.n_rows = self.n_waiting = 0  # rows in the sums, and rows of an unfinished block
-        self.frame: RowFrame | None = None  # before the first block
+        self.frame = Frame.of_zeros(d)  # before the first block
         self.digits: Int = np.zeros((1, layout.n_entries), dtype=np.int64)
         self.weight_squares = 0  # in quanta
         self.others = tuple[FramedSums, ...]()  # in frames before this one
         self.minimum, self.maximum = np.full(d, np.inf), np.full(d, -np.inf)
         self.waiting = tuple[tuple[Float, Float], ...]()  # rows and weights
-
-    def clone(self) -> OpenShard:
-        """Independent copy: no array is written to."""
-        return copy(self)
-
-    @property
-    def n_all(self) -> int:
-        """Number of rows so far."""
-        return self.n_rows + self.n_waiting
 
     def update(
         self,
@@ -219,7 +206,8 @@ class OpenShard:
         while start + BLOCK <= len(rows):
             n = self._blocks_at_once(rows, n_threads)
             part = slice(start, start + min(n, (len(rows) - start) // BLOCK) * BLOCK)
-            blocks = _as_blocks(rows[part], n_threads).reshape(-1, BLOCK, self.layout.n_features)
+            blocks = np.ascontiguousarray(rows[part], dtype=np.float64)
+            blocks = blocks.reshape(-1, BLOCK, self.layout.n_features)
             w = None if weights is None else weights[part].reshape(-1, BLOCK)
             ends = block_extremes(blocks, n_threads)
             if not (np.abs(ends) <= LARGEST_VALUE).all():
@@ -253,20 +241,15 @@ class OpenShard:
 
     def complete(self) -> OpenShard:
         """The shard with all rows in its sums; this one stays as it is."""
-        twin = self.clone()
+        twin = copy(self)
         if twin.waiting:
             twin._add_waiting()
         return twin
 
-    def framed(self) -> FramedSums:
-        """The sums of all rows but the waiting ones."""
-        return total(self.layout, self._framed())
-
-    def _framed(self) -> tuple[FramedSums, ...]:
-        """The sums in each frame."""
-        assert self.frame is not None
-        digits = np.ascontiguousarray(trimmed(self.digits))
-        return (*self.others, FramedSums(self.frame.frame, digits, self.weight_squares))
+    @property
+    def framed(self) -> tuple[FramedSums, ...]:
+        """The sums of all rows but the waiting ones, in each frame."""
+        return (*self.others, FramedSums(self.frame, self.digits, self.weight_squares))
 
     # -- blocks → sums ------------------------------------------------------------------------
 
@@ -276,38 +259,33 @@ class OpenShard:
         """Add blocks (n, n_rows, d) with these bounds, as many at a time as have one frame."""
         start = 0
         while start < len(blocks):
-            first, bounds = blocks[start], ends[start]
-            if self.frame is None:
-                self.frame = frame_of(first, bounds)
-            else:
-                self._open(self.frame.opened(first, bounds))
+            self._open(frame_of(blocks[start], ends[start], self.frame))
             stop = start + 1
             if stop < len(blocks):
-                fits = self.frame.fits(ends[stop:]).all(axis=1)
-                stop += int(np.argmin(np.append(fits, False)))
+                are_near = fits(self.frame, ends[stop:]).all(axis=1)
+                stop += int(np.argmin(np.append(are_near, False)))
             part = slice(start, stop)
             w = None if weights is None else weights[part]
-            largest = np.abs(self.frame.points(ends[part])).max(axis=(0, 1))
+            largest = np.abs(in_units(self.frame, ends[part])).max(axis=(0, 1))
             heaviest = 1.0 if w is None else float(w.max())
             n_digits = digits_of_sums(self.layout, largest, heaviest, blocks.shape[1])
             if n_digits is None:
                 raise _out_of_range(self.layout, self.schema, ends[part], largest)
-            units = self.frame.units
+            units = units_of(self.frame)
             digits = block_digits(self.layout, blocks[part], w, units, n_digits, n_threads)
             squares = np.full(stop - start, float(blocks.shape[1]))
             squares = squares if w is None else np.vecdot(w, w)
             self.add(digits, squares, ends[part], blocks[part].shape[0] * blocks.shape[1])
             start = stop
 
-    def _open(self, frame: RowFrame) -> None:
+    def _open(self, frame: Frame) -> None:
         """Go on in a frame."""
-        assert self.frame is not None
-        if frame is self.frame or frame.frame == self.frame.frame:
-            return
-        parts = self._framed()
-        self.others = parts if len(parts) < _MOST_FRAMES else (total(self.layout, parts),)
-        self.frame, self.weight_squares = frame, 0
-        self.digits = np.zeros((1, self.layout.n_entries), dtype=np.int64)
+        if self.n_rows and frame != self.frame:
+            parts = self.framed
+            self.others = parts if len(parts) < _MOST_FRAMES else (total(self.layout, parts),)
+            self.weight_squares = 0
+            self.digits = np.zeros((1, self.layout.n_entries), dtype=np.int64)
+        self.frame = frame
 
     def add(self, digits: Float, squares: Float, ends: Float, n_rows: int) -> None:
         """Add sums of rows of blocks with these bounds, and Σ w² of each, in the current frame."""
@@ -329,16 +307,3 @@ def _out_of_range(
         f"deviations away from the other rows; its moments of order {layout.order} exceed the "
         "range of the sums. Remove or clip the outlier, or lower the order."
     )
-
-
-def _as_blocks(rows: NDArray[Any], n_threads: int) -> Float:
-    """Rows as contiguous float64, copied by all threads where they are not."""
-    if rows.dtype == np.float64 and rows.flags.c_contiguous:
-        return rows
-    copied, cuts = np.empty(rows.shape), np.linspace(0, len(rows), n_threads + 1).astype(int)
-
-    def fill(ends: tuple[int, int]) -> None:
-        copied[slice(*ends)] = rows[slice(*ends)]
-
-    deque(map_in_order(fill, pairwise(cuts.tolist()), n_threads), maxlen=0)
-    return copied

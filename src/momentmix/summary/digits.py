@@ -18,7 +18,7 @@ and u·s = u, all products that arise are in the layout, and s stands in the pla
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache, reduce
+from functools import lru_cache
 from math import ldexp
 from typing import Any, NamedTuple
 
@@ -41,28 +41,34 @@ class Frame(NamedTuple):
     exponents: tuple[int | None, ...]
     origins: tuple[int, ...]
 
+    @classmethod
+    def of_zeros(cls, n_features: int) -> Frame:
+        """The frame of no rows."""
+        return cls((None,) * n_features, (0,) * n_features)
+
     def taken(self, numbers: Sequence[int]) -> Frame:
         """The frame of some features; n_features stands for one that is 1."""
         exponents, origins = (*self.exponents, 0), (*self.origins, 0)
         return Frame(tuple([exponents[j] for j in numbers]), tuple([origins[j] for j in numbers]))
 
 
+def in_whole_units(number: float) -> tuple[int | None, int]:
+    """The largest unit of which a number is a multiple, and which; none for 0."""
+    if not number:
+        return None, 0
+    numerator, denominator = number.as_integer_ratio()
+    bits = (numerator & -numerator).bit_length()
+    return bits - denominator.bit_length(), numerator >> (bits - 1)
+
+
 def join(frames: Iterable[Frame]) -> Frame:
     """The least units and the least origins."""
-    return reduce(_joined, set(frames))
-
-
-def _joined(a: Frame, b: Frame) -> Frame:
-    features = list(zip(*a, *b, strict=True))
-    pairs = [_least(*own) if own[:2] != own[2:] else own[:2] for own in features]
-    return Frame(tuple([e for e, _ in pairs]), tuple([k for _, k in pairs]))
-
-
-def _least(e: int | None, k: int, f: int | None, m: int) -> tuple[int | None, int]:
-    if e is None or f is None:
-        return (f, m) if e is None else (e, k)
-    unit = min(e, f)
-    return unit, min(k << (e - unit), m << (f - unit))
+    exponents, origins = list[int | None](), list[int]()
+    for feature in zip(*(zip(*frame, strict=True) for frame in set(frames)), strict=True):
+        units = [(e, k) for e, k in feature if e is not None]
+        exponents.append(min((e for e, _ in units), default=None))
+        origins.append(min((k << (e - (exponents[-1] or 0)) for e, k in units), default=0))
+    return Frame(tuple(exponents), tuple(origins))
 
 
 # -- digits ------------------------------------------------------------------------------------
@@ -82,11 +88,11 @@ def carried(digits: Int) -> Int:
 
 
 def trimmed(digits: Int) -> Int:
-    """The same numbers without places that all lack."""
+    """The same numbers without places that all lack, but at least one."""
     n = len(digits)
     while n > 1 and not digits[n - 1].any():
         n -= 1
-    return digits[:n]
+    return np.ascontiguousarray(digits[:n])
 
 
 def summed(numbers: Sequence[Int]) -> Int:
@@ -259,6 +265,6 @@ def rounder(k: int) -> float:
 
 
 def from_places(places_: Float) -> Int:
-    """Sums of float64 digits at the places 2^(32k − 96), (K, n), as digits that are not carried."""
+    """Sums of float64 digits at the places 2^(32k − 96), (K, n), as digits."""
     factors = 2.0 ** (QUANTUM_BITS - DIGIT_BITS * np.arange(len(places_)))[:, None]
-    return np.asarray((places_ * factors).astype(np.int64))
+    return carried((places_ * factors).astype(np.int64))

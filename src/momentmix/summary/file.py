@@ -1,8 +1,7 @@
 """The file of a moment summary: bytes ↔ exact sums. ``docs/file-format.md`` describes every byte.
 
-One content has one byte string: the header is canonical JSON, shard ids are sorted, sums are as
-narrow as they allow. A reader believes nothing before the checksum, and nothing that no rows could
-have given after it.
+One content has one byte string: the header is canonical JSON, and sums are as narrow as they allow.
+A reader believes nothing before the checksum, and nothing that no rows could have given after it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import json
 import os
 import struct
 from functools import lru_cache
-from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -26,18 +24,13 @@ from momentmix.summary.totals import Totals, Version, centers_of
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.schema import Schema
 
-MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 7
+MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 8
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
 _PREFIX = struct.Struct("<8sII")
-_TOKEN = 16  # bytes of what distinguishes forgotten rows
-_HEADER_CAP = 1 << 22
+_HEADER_CAP = 1 << 30
 _CHECKSUM = 32
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-
-_COUNTS = (
-    "high", "n_features", "n_forgotten", "n_rows", "n_shards", "order", "squared_order", "width",
-)  # fmt: skip
+_COUNTS = "n_features", "n_rows", "order", "squared_order", "width"
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -55,21 +48,20 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
 
 def pack(totals: Totals) -> bytes:
     """The byte string of a summary."""
-    layout, schema = totals.layout, totals.schema
-    names = totals.names if schema is None else schema.feature_names
+    layout, schema, versions = totals.layout, totals.schema, totals.shards.items()
     width, sums = packed(totals.digits)
     document = {
-        "exact_bounds": totals.exact_bounds,
         "exponents": list(totals.frame.exponents),
-        "feature_names": None if names is None else list(names),
-        "high": layout.high,
+        "feature_names": totals.names if schema is None else schema.feature_names,
+        "forgotten": {x.hex(): f"{v.forgotten:x}" for x, v in versions if v.forgotten},
+        "maximum": _ends(totals, totals.maximum),
+        "minimum": _ends(totals, totals.minimum),
         "n_features": layout.n_features,
-        "n_forgotten": totals.n_forgotten,
         "n_rows": totals.n_rows,
-        "n_shards": len(totals.shards),
         "order": layout.order,
         "origins": [str(k) for k in totals.frame.origins],
         "schema": schema and schema.to_dict(),
+        "shards": {x.hex(): v.n_rows for x, v in versions},
         "squared_order": layout.squared_order,
         "weight_squares": str(totals.weight_squares),
         "width": width,
@@ -80,14 +72,12 @@ def pack(totals: Totals) -> bytes:
             f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
             "shorter feature names."
         )
-    shards = sorted(totals.shards.items())
-    parts = [_PREFIX.pack(MAGIC, VERSION, len(header)), header, *(shard for shard, _ in shards)]
-    parts += [version.n_rows.to_bytes(8, "little") for _, version in shards]
-    if totals.n_forgotten:
-        parts += [version.forgotten.to_bytes(_TOKEN, "little") for _, version in shards]
-    parts += [np.asarray(b, dtype="<f8").tobytes() for b in (totals.minimum, totals.maximum)]
-    body = b"".join([*parts, sums])
+    body = _PREFIX.pack(MAGIC, VERSION, len(header)) + header + sums
     return body + hashlib.sha256(body).digest()
+
+
+def _ends(totals: Totals, values: Any) -> list[float] | None:
+    return values.tolist() if totals.n_rows else None
 
 
 # -- reading ----------------------------------------------------------------------------------
@@ -117,13 +107,12 @@ def read(data: bytes) -> Totals:
             "Restore it from a copy."
         )
     try:
-        _check_header(_header(data), len(data))
         totals = unpack(data)
-    except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
-        raise SummaryFileError(f"impossible contents: {str(error)[:300].rstrip('.')}.") from None
-    wrong = impossible(totals)
-    if wrong is None and pack(totals) != data:
-        wrong = "not in the form in which it is written"
+        wrong = impossible(totals)
+        if wrong is None and pack(totals) != data:
+            wrong = "not in the form in which it is written"
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        wrong = str(error)[:300].rstrip(".")
     if wrong is not None:
         raise SummaryFileError(f"impossible contents: {wrong}.")
     return totals
@@ -138,7 +127,7 @@ def rows_of(data: bytes) -> int:
     """Number of rows of a byte string of `pack`, without a look at its sums."""
     _check_version(data)
     try:
-        return int(_header(data)["n_rows"])
+        return int(_header(data)[0]["n_rows"])
     except (ValueError, LookupError, TypeError, RecursionError):
         raise SummaryFileError("the header cannot be read.") from None
 
@@ -169,28 +158,10 @@ def _check_version(data: bytes) -> None:
         )
 
 
-def _header(data: bytes) -> dict[str, Any]:
-    document: dict[str, Any] = json.loads(data[_PREFIX.size : _end_of_header(data)])
-    return document
-
-
-def _end_of_header(data: bytes) -> int:
-    return _PREFIX.size + int(_PREFIX.unpack_from(data)[2])
-
-
-def _check_header(header: dict[str, Any], size: int) -> None:
-    """Refuse what `pack` would write as it is, or what would take long to read."""
-    exponents = [e for e in header["exponents"] if e is not None]
-    if not all(type(header[key]) is int and 0 <= header[key] < 1 << 62 for key in _COUNTS):
-        raise ValueError("a count that is no whole number")
-    if not all(type(e) is int and -2200 <= e <= 1023 for e in exponents):
-        raise ValueError("a unit out of range")
-    if type(header["exact_bounds"]) is not bool:
-        raise ValueError("exact_bounds must be true or false")
-    if header["feature_names"] is not None:
-        check_feature_names(header["feature_names"], header["n_features"])
-    if not countable(header["n_features"], header["order"], size):  # at least a byte for every sum
-        raise ValueError(f"more sums than {size} bytes can hold")
+def _header(data: bytes) -> tuple[dict[str, Any], int]:
+    """The header, and where the sums begin."""
+    end = _PREFIX.size + int(_PREFIX.unpack_from(data)[2])
+    return json.loads(data[_PREFIX.size : end]), end
 
 
 @lru_cache(maxsize=64)
@@ -201,44 +172,52 @@ def _schema_of(document: str) -> Schema:
 def unpack(data: bytes) -> Totals:
     """Read a byte string that `pack` made in this process, or whose checksum was right.
 
-    A ValueError says that bytes do not stand for any sums.
+    What `pack` would write as it is, or what would take long to read, is checked here; an error of
+    some kind says that bytes do not stand for any sums.
     """
-    h, start = _header(data), _end_of_header(data)
-    d, n_shards, names = h["n_features"], h["n_shards"], h["feature_names"]
-    layout = known(Layout(d, h["order"], h["squared_order"], h["high"]))
-    n_tokens = n_shards if h["n_forgotten"] else 0
-    sizes = 16 * n_shards, 8 * n_shards, _TOKEN * n_tokens, 16 * d, layout.n_entries * h["width"]
-    stops = list(accumulate(sizes, initial=start))
-    if stops[-1] + _CHECKSUM != len(data) or layout.high != h["high"]:
+    h, start = _header(data)
+    if not all(type(h[key]) is int and 0 <= h[key] < 1 << 62 for key in _COUNTS):
+        raise ValueError("a count that is no whole number")
+    d, names, n_bytes = h["n_features"], h["feature_names"], len(data) - start - _CHECKSUM
+    if not countable(d, h["order"], n_bytes):  # at least a byte for every sum
+        raise ValueError(f"more sums than {n_bytes} bytes can hold")
+    layout = known(Layout(d, h["order"], h["squared_order"]))
+    if layout.n_entries * h["width"] != n_bytes:
         raise ValueError("a body of another size than the header says")
-    ids, counts, tokens, ends, sums = (memoryview(data)[a:b] for a, b in pairwise(stops))
-    shards = [bytes(ids[i : i + 16]) for i in range(0, len(ids), 16)]
-    if not all(a < b for a, b in pairwise(shards)):
-        raise ValueError("shard ids that are not sorted and different")
-    starts = range(0, len(tokens), _TOKEN)
-    forgotten = [int.from_bytes(tokens[i : i + _TOKEN], "little") for i in starts]
-    n_rows = np.frombuffer(counts, dtype="<u8").tolist()
-    versions = map(Version, n_rows, forgotten or [0] * n_shards)
+    units = [e for e in h["exponents"] if e is not None]
+    if not len(h["exponents"]) == len(h["origins"]) == d or not all(
+        type(e) is int and -2200 <= e <= 1023 for e in units
+    ):
+        raise ValueError(f"{d} units and origins needed")
+    low, high = h["minimum"], h["maximum"]
+    if not h["n_rows"]:
+        low, high = [np.inf] * d, [-np.inf] * d
+    ends = np.array([low, high], dtype=np.float64)
+    if ends.shape != (2, d):
+        raise ValueError(f"bounds of {d} features needed")
+    versions = {
+        bytes.fromhex(x): Version(n, int(h["forgotten"].get(x, "0"), 16))
+        for x, n in h["shards"].items()
+    }
+    if not all(len(x) == 16 and type(v.n_rows) is int for x, v in versions.items()):
+        raise ValueError("shards that have no ids of 16 bytes, or no counts")
     schema = None if h["schema"] is None else _schema_of(_ENCODER.encode(h["schema"]))
+    if names is not None:
+        check_feature_names(names, d)
     if schema is not None:
         is_centered = h["n_rows"] and any(centers_of(schema))
         if is_centered or schema.is_plain or schema.n_features != d:
             raise ValueError("a schema of other features, or with centers")
         names = schema.column_names
-    if not len(h["exponents"]) == len(h["origins"]) == d:
-        raise ValueError(f"{d} units and origins needed")
-    bounds = np.frombuffer(ends, dtype="<f8").astype(np.float64)
     return Totals(
         layout=layout,
         frame=Frame(tuple(h["exponents"]), tuple(map(int, h["origins"]))),
-        digits=unpacked(sums, layout.n_entries, h["width"]),
+        digits=unpacked(memoryview(data)[start:-_CHECKSUM], layout.n_entries, h["width"]),
         weight_squares=int(h["weight_squares"]),
         n_rows=h["n_rows"],
-        minimum=bounds[:d],
-        maximum=bounds[d:],
-        exact_bounds=h["exact_bounds"],
-        shards=dict(zip(shards, versions, strict=True)),
-        n_forgotten=h["n_forgotten"],
+        minimum=ends[0],
+        maximum=ends[1],
+        shards=versions,
         names=None if names is None else tuple(names),
         schema=schema,
     )

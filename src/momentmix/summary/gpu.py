@@ -24,9 +24,9 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import as_float64, free_bytes, is_cuda_tensor, namespace, to_numpy
 from momentmix.index_sets import index_sets
 from momentmix.summary.blocks import BLOCK as BLOCK_ROWS
-from momentmix.summary.blocks import FAR, OpenShard, digits_needed
+from momentmix.summary.blocks import FAR, OpenShard, digits_needed, fits, units_of
 from momentmix.summary.kernel import Units, add_digits
-from momentmix.summary.layout import COMPLETE, Layout, factors_of
+from momentmix.summary.layout import Layout, factors_of
 
 try:
     import triton
@@ -66,7 +66,7 @@ def add_device_rows(
 
     length = first_length()  # rows of the next batch
     while suits(layout, rows) and n_rows - start >= BLOCK_ROWS:
-        if shard.n_waiting or shard.frame is None:  # a block has to be filled, or gives the units
+        if shard.n_waiting or not shard.n_rows:  # a block has to be filled, or gives the units
             add_on_host(start + BLOCK_ROWS - shard.n_waiting)
             length = first_length()
             continue
@@ -76,7 +76,7 @@ def add_device_rows(
         part, w = as_float64(rows[start:stop]), _part(weights, start, stop)
         ends = _ends(part)
         # NaN and numbers that are too large fit no frame: the host names them.
-        if shard.frame.fits(ends).all() and _add_batch(shard, part, w, n_slabs, ends):
+        if fits(shard.frame, ends).all() and _add_batch(shard, part, w, n_slabs, ends):
             start, length = stop, min(most, length * _GROWTH)
         elif n <= 2 * BLOCK_ROWS:
             add_on_host(start + BLOCK_ROWS)
@@ -100,12 +100,11 @@ def _add_batch(
     shard: OpenShard, rows: Any, weights: Float | None, n_slabs: int, ends: Float
 ) -> bool:
     """Add a batch, unless the means of its slabs lie far from the origin."""
-    assert shard.frame is not None
     squares, w, d = float(len(rows)), None, shard.layout.n_features
     if weights is not None:
         squares = float(weights @ weights)
         w = namespace(rows).tensor(weights, device=rows.device).reshape(n_slabs, -1)
-    values = moment_sums(shard.layout, rows.reshape(n_slabs, -1, d), w, shard.frame.units)
+    values = moment_sums(shard.layout, rows.reshape(n_slabs, -1, d), w, units_of(shard.frame))
     if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
         return False
     sums = to_numpy(values.sum(axis=0))
@@ -282,7 +281,7 @@ class _Tables(NamedTuple):
 def _tables(layout: Layout, device: Any) -> _Tables:
     import torch
 
-    plan = tile_plan(layout.without_high)
+    plan = tile_plan(layout)
     high = _high_places(layout, _powers_block(layout.n_features))
     small = (values.astype(np.int32) for values in (plan.lefts, plan.rights, plan.tiles))
     sent = [torch.from_numpy(np.ascontiguousarray(x)) for x in (*small, plan.positions, high)]
@@ -376,7 +375,7 @@ def _high_places(layout: Layout, block: int) -> Int:
     d, pair = layout.n_features, index_sets(layout.n_features, 2).T
     each, last = np.arange(d), 2 * block**2
     places = [last + each, each * (block + 1), last + block + each, last + 2 * block + each]
-    if layout.high == COMPLETE:
+    if layout.squared_order:
         j, k = np.nonzero(~np.eye(d, dtype=bool))
         places += [j * block + k, block**2 + pair[0] * block + pair[1]]
     return np.concatenate(places)
@@ -400,10 +399,11 @@ class TilePlan(NamedTuple):
 
 
 def tile_plan(layout: Layout) -> TilePlan:
-    """Return the plan with the fewer tiles, for a layout without high sections."""
+    """Return the plan with the fewer tiles, for all sections but the high ones."""
     d, f, products = layout.n_features, _n_factors(layout), factors_of(layout)
-    squared = np.where(products.degrees == 2, products.features, d)
-    factors = np.sort(np.hstack([products.features, squared]), axis=1)[:, : 2 * f].astype(np.int64)
+    features, degrees = (x[: layout.n_low] for x in (products.features, products.degrees))
+    squared = np.where(degrees == 2, features, d)
+    factors = np.sort(np.hstack([features, squared]), axis=1)[:, : 2 * f].astype(np.int64)
     plans = [_staircase(factors, d)]
     if f == 2 and d <= _MOST_IN_TRIANGLE:
         plans.insert(0, _triangle(factors, d))

@@ -5,13 +5,11 @@
 | Σ w y_I, I ∈ Ω_t, t = 0 … m | section ``("distinct", t)`` | (C(d, t),) |
 | Σ w y_j² y_I, j ∉ I, I of s ≤ q indices (L_j: s = m−2) | ``("squared", s)`` | (d, C(d−1, s)) |
 | Σ w y_j^p, p = 3 … 6 | ``("power", p)`` | (d,) |
-| Σ w y_j³ y_k, k ≠ j | ``("cubed", 1)`` | (d, d−1) |
-| Σ w y_j² y_k² | ``("two squares", 2)`` | (C(d, 2),) |
+| Σ w y_j³ y_k, k ≠ j, where q ≥ 1 | ``("cubed", 1)`` | (d, d−1) |
+| Σ w y_j² y_k², where q ≥ 1 | ``("two squares", 2)`` | (C(d, 2),) |
 
-Index sets are in colex order; in a squared section row j runs over the sets without j. The last
-three kinds are *high* sections. The last two make all moments of degree 4 complete: they are kept
-where order ≥ 4, or with fewer than four features, as wide data of a low order would pay d² for
-them. Any squared order q ≤ m−1 is closed under moving the origin.
+Index sets are in colex order; in a squared section row j runs over the sets without j. With the
+last two kinds all moments of degree 4 of two features are complete; they need y_j² y_k to be moved.
 
 Differs from the paper: the paper keeps order m and q = m−2 only.
 
@@ -23,7 +21,7 @@ divisors: all maps of sums (a moved origin, other units, fewer features) are wri
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 from math import comb, prod
@@ -38,7 +36,6 @@ from momentmix.lazy import lazy_property
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
-NO_HIGH, POWERS, COMPLETE = 0, 1, 2  # which high sections: none, powers, all of degree 4 as well
 POWER_DEGREES = range(3, 7)  # twice the third: the variance of what is seen at degree 3
 
 
@@ -51,24 +48,18 @@ class Section(NamedTuple):
     start: int = 0
 
     @property
-    def n_entries(self) -> int:
-        """Number of moments."""
-        return prod(self.shape)
-
-    @property
     def place(self) -> slice:
         """Where the section stands in the flat vector."""
-        return slice(self.start, self.start + self.n_entries)
+        return slice(self.start, self.start + prod(self.shape))
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The moments of a summary; `high` is by default the most that the other numbers allow."""
+    """The moments of a summary."""
 
     n_features: int
     order: int
     squared_order: int
-    high: int = COMPLETE
 
     def __post_init__(self) -> None:
         d = check_count("n_features", self.n_features, 1)
@@ -87,13 +78,6 @@ class Layout:
                 f"squared_order must be at most order − 1 = {m - 1}, or the moments are not closed "
                 f"under a change of origin; got {q}. Lower it or raise the order."
             )
-        complete = d > 1 and q >= 1 and (m >= 4 or d < 4)
-        object.__setattr__(self, "high", min(self.high, COMPLETE if complete else POWERS))
-
-    @lazy_property
-    def without_high(self) -> Layout:
-        """The same without high sections."""
-        return replace(self, high=NO_HIGH)
 
     @lazy_property
     def sections(self) -> tuple[Section, ...]:
@@ -101,11 +85,10 @@ class Layout:
         d = self.n_features
         kinds = [Section("distinct", t, (comb(d, t),)) for t in range(self.order + 1)]
         kinds += [Section("squared", s, (d, comb(d - 1, s))) for s in range(self.squared_order + 1)]
-        if self.high >= POWERS:
-            kinds += [Section("power", p, (d,)) for p in POWER_DEGREES]
-        if self.high == COMPLETE:
+        kinds += [Section("power", p, (d,)) for p in POWER_DEGREES]
+        if self.squared_order or d == 1:
             kinds += [Section("cubed", 1, (d, d - 1)), Section("two squares", 2, (comb(d, 2),))]
-        starts = accumulate((section.n_entries for section in kinds), initial=0)
+        starts = accumulate((prod(section.shape) for section in kinds), initial=0)
         return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
     @lazy_property
@@ -116,9 +99,10 @@ class Layout:
         """The section of a kind and size."""
         return self._by_kind[kind, size]
 
-    def find(self, kind: Kind, size: int) -> Section | None:
-        """The section of a kind and size, None where there is none."""
-        return self._by_kind.get((kind, size))
+    @property
+    def n_low(self) -> int:
+        """Number of moments before the high ones: powers and what completes degree 4."""
+        return self.section("power", POWER_DEGREES[0]).start
 
     @lazy_property
     def n_entries(self) -> int:
@@ -203,7 +187,7 @@ class Factors:
 
 
 def places(layout: Layout, features: Int, degrees: Int) -> Int:
-    """Where products of these factors, (n, w), stand in a layout: −1 where it lacks them."""
+    """Where products of these factors, (n, w), stand in a layout that holds them."""
     d = layout.n_features
     room = ((0, 0), (0, max(0, 2 - features.shape[1])))  # for at least two factors
     features = np.pad(features.astype(np.int64), room, constant_values=d)
@@ -212,7 +196,7 @@ def places(layout: Layout, features: Int, degrees: Int) -> Int:
     features = np.take_along_axis(features, order, axis=1)
     degrees = np.take_along_axis(degrees, order, axis=1)
     n_factors, (top, second) = (degrees > 0).sum(axis=1), degrees[:, :2].T
-    found = np.full(len(features), -1, dtype=np.int64)
+    found = np.empty(len(features), dtype=np.int64)
     for t, p, q in set(zip(n_factors.tolist(), top.tolist(), second.tolist(), strict=True)):
         kind: Kind
         own = (n_factors == t) & (top == p) & (second == q)
@@ -227,9 +211,7 @@ def places(layout: Layout, features: Int, degrees: Int) -> Int:
         else:
             kind, size = "squared" if p == 2 else "cubed", t - 1
             ranks = sets[:, 0] * comb(d - 1, size) + colex_rank(others)
-        section = layout.find(kind, size)
-        if section is not None:
-            found[own] = section.start + ranks
+        found[own] = layout.section(kind, size).start + ranks
     return found
 
 

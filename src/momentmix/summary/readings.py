@@ -51,14 +51,13 @@ class Moments:
     shift, scale : arrays of shape (d,)
     n_rows : int
     sum_weights : float
-    powers : array of shape (4, d), or None
-        Means of the third to the sixth power of each feature; NaN for one that is absent, since an
-        outlier exceeded the range of the sums or the mean that of float64.
+    powers : array of shape (4, d)
+        Means of the third to the sixth power of each feature; NaN where they exceed float64.
     cubed : array of shape (d, d − 1), or None
-        Means of the cube of feature j times another one; row j runs over the others.
+        Means of the cube of feature j times another one; row j runs over the others. None without
+        moments beside squares, squared_order = 0.
     two_squares : array of shape (C(d, 2),), or None
-        Means of the product of two squares, pairs in colex order. Both are kept with order ≥ 4, or
-        with two or three features and squared_order ≥ 1.
+        Means of the product of two squares, pairs in colex order, or None as before.
     """
 
     distinct: tuple[Float, ...]
@@ -67,7 +66,7 @@ class Moments:
     scale: Float
     n_rows: int
     sum_weights: float
-    powers: Float | None = None
+    powers: Float
     cubed: Float | None = None
     two_squares: Float | None = None
 
@@ -198,7 +197,7 @@ def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
     values = np.ascontiguousarray(_about([totals], shift, scale)[:, 0])
     wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong) and wrong[0] < totals.layout.without_high.n_entries:
+    if len(wrong) and wrong[0] < totals.layout.n_low:
         raise InputError(_OVERFLOW)
     values[wrong] = nan
     return values
@@ -226,18 +225,16 @@ def moments(
     by_kind = dict[str, list[Float]]()
     values = flat_moments(totals, *origin)
     values.setflags(write=False)
-    for section in sorted(totals.layout.sections, key=lambda section: section.size):
+    for section in totals.layout.sections:
         array = values[section.place].reshape(section.shape)
         by_kind.setdefault(section.kind, []).append(array)
-    if totals.layout.n_features == 1 and "power" in by_kind:  # sections of no entries
-        by_kind |= {"cubed": [np.empty((1, 0))], "two squares": [np.empty(0)]}
     return Moments(
         tuple(by_kind["distinct"]),
         tuple(by_kind["squared"]),
         *origin,
         totals.n_rows,
         totals.sum_weights,
-        powers=np.array(by_kind["power"]) if "power" in by_kind else None,
+        np.array(by_kind["power"]),
         cubed=by_kind.get("cubed", [None])[0],
         two_squares=by_kind.get("two squares", [None])[0],
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -12,17 +12,16 @@ from numpy.typing import ArrayLike
 from momentmix.arrays import is_plain_array
 from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, ShardError, read_more, warn_caller
-from momentmix.progress import check_asked, erase, row_counter, step
+from momentmix.progress import check_asked, step
 from momentmix.summary.summary import MomentSummary, named_by_contents
 from momentmix.tables.learning import Families, learn, open_data, rows_with
 from momentmix.tables.opening import READ_ALL, Reading, can_open
-from momentmix.tables.rows import Rows
+from momentmix.tables.rows import ArrayRows, Rows
 from momentmix.tables.source import counted_twice
 from momentmix.tables.table_rows import Missing, TableRows
 from momentmix.tables.validation import as_weights, check_shape, ordered_weights
 
 NewShard = Callable[..., MomentSummary]  # of shard_id, optional: an empty summary
-_NO_WEIGHTS = "sample_weight needs a single array; call update() for each block."
 
 
 def summarize(
@@ -45,8 +44,7 @@ def summarize(
         of the command ``momentmix summarize``, byte for byte.
     order : int, optional
         Highest order of the products of different features; by default 4, or the number of features
-        if that is less. Powers y_j³ … y_j⁶ are kept as well, and with order ≥ 4, or two or three
-        features, y_j³·y_k and y_j²·y_k²: see `MomentSummary`.
+        if that is less. Higher powers are kept as well: see `MomentSummary`.
     sample_weight : array of shape (n_rows,), optional
         Frequencies, as for `MomentSummary.update`; for a single array only.
     families : dict, optional
@@ -75,67 +73,47 @@ def summarize(
     >>> summary.feature_names
     ('age', 'age seen', 'plan=gold')
     """
-    known = {field.name for field in fields(Reading)}
-    reading = Reading.of({name: options.pop(name) for name in list(options) if name in known})
+    names = {field.name for field in fields(Reading)}
+    reading = Reading.of({name: options.pop(name) for name in list(options) if name in names})
     with step("Summarizing", check_asked(progress)):
         is_stream = hasattr(rows, "__next__") and not can_open(rows)
         if sample_weight is not None and (is_stream or isinstance(rows, Rows) or can_open(rows)):
-            raise InputError(_NO_WEIGHTS)
-        if isinstance(rows, Rows) and not isinstance(rows, TableRows):
-            reading.check_nothing("the rows are opened already")
-            if families is None and missing == "error":
-                return _named(_added(rows, order, options), options)
-            raise InputError(
-                "families and missing need a table; these are rows of numbers. Open the table with "
-                "open_rows, or leave them out."
-            )
-        asked = partial(_of_table, families=families, missing=missing, reading=reading)
-        if not is_stream:
-            return _named(asked(rows, order, sample_weight, options=options), options)
-        summary: MomentSummary | None = None
-        count = row_counter(None)
-        for block in rows:
-            if summary is None:
-                summary = asked(block, order, None, options=options)
-            else:
-                _add_block(summary, block, missing, reading)
-            count(getattr(block, "shape", (0,))[0])
-        if summary is None:
-            raise InputError("rows must hold at least one block; the iterator was empty.")
-        return _named(summary, options)
+            raise InputError("sample_weight needs a single array; call update() for each block.")
+        if is_stream:
+            summary = _of_blocks(rows, order, families, missing, reading, options)
+        else:
+            weights = ordered_weights(sample_weight, rows)
+            rows = _opened(rows, families, missing, reading)
+            summary = _of_rows(rows, order, weights, options)
+        return summary if "shard_id" in options else named_by_contents(summary)
 
 
-def _of_table(
-    data: Any,
-    order: int | None,
-    sample_weight: ArrayLike | None,
-    *,
-    families: Families,
-    missing: Missing,
-    reading: Reading,
-    options: dict[str, Any],
-) -> MomentSummary:
-    sample_weight = ordered_weights(sample_weight, data)
+def _opened(data: Any, families: Families, missing: Missing, reading: Reading) -> Rows:
+    """Rows as features: arrays of numbers as they are, tables by their schema."""
+    if isinstance(data, Rows) and not isinstance(data, TableRows):
+        reading.check_nothing("the rows are opened already")
+        if families is None and missing == "error":
+            return data
+        raise InputError(
+            "families and missing need a table; these are rows of numbers. Open the table with "
+            "open_rows, or leave them out."
+        )
     if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
         check_shape(data, None)
-        order = usual_order(data.shape[1]) if order is None else order
-        summary = MomentSummary(data.shape[1], order, **options)
-        return summary.update(data, sample_weight)
-    opened = open_data(data, reading, missing)
-    rows = learn(opened, families, missing)
+        return ArrayRows(data)
+    rows = learn(open_data(data, reading, missing), families, missing)
     warn_of_notes(rows.notes)
-    return _added(rows, order, options, sample_weight)
+    return rows
 
 
-def _added(
-    rows: Rows,
-    order: int | None,
-    options: dict[str, Any],
-    sample_weight: ArrayLike | None = None,
+def _of_rows(
+    rows: Rows, order: int | None, sample_weight: ArrayLike | None, options: dict[str, Any]
 ) -> MomentSummary:
     """The summary of rows: in parts where they are files, else as one shard."""
     order = usual_order(rows.n_features) if order is None else order
     new_shard = shards_of(rows, order, **options)
+    if isinstance(rows, ArrayRows):
+        return new_shard().update(rows.rows, sample_weight)
     if not isinstance(rows, TableRows):
         summary: MomentSummary = rows.summarize_into(new_shard())
         return summary
@@ -147,6 +125,55 @@ def _added(
     if not summary.n_rows:
         raise rows.without_rows()
     return summary
+
+
+def _of_blocks(
+    blocks: Iterator[Any],
+    order: int | None,
+    families: Families,
+    missing: Missing,
+    reading: Reading,
+    options: dict[str, Any],
+) -> MomentSummary:
+    """The summary of tables whose first one says what the columns are."""
+    summary: MomentSummary | None = None
+    for block in blocks:
+        if summary is None:
+            summary = _of_rows(_opened(block, families, missing, reading), order, None, options)
+        elif summary.schema is None and reading == READ_ALL and missing == "error":
+            summary.update(block)
+        else:
+            _add_block(summary, block, missing, reading)
+    if summary is None:
+        raise InputError("rows must hold at least one block; the iterator was empty.")
+    return summary
+
+
+def _add_block(summary: MomentSummary, block: Any, missing: Missing, reading: Reading) -> None:
+    try:
+        rows = open_data(block, reading, missing)
+        if summary.schema is not None:
+            rows = rows_with(summary.schema, rows)
+        _add_rows(summary, rows)
+    except InputError as error:
+        raise InputError(
+            f"{error} (Other blocks are encoded like the first one; to let each block have "
+            "missing cells of its own, add up summaries of the blocks.)"
+        ) from error
+
+
+def _add_rows(
+    summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None = None
+) -> None:
+    """Add rows of a table to a summary."""
+    weights = as_weights(sample_weight, rows.expected_rows or 0)
+    for block in rows.all_blocks():
+        own = None
+        if weights is not None:
+            own = weights[block.first_row : block.first_row + block.n_read]
+            own = own if block.kept is None else own[block.kept]
+        if len(block.features):
+            summary.update(rows.summand(block.features), own)
 
 
 def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
@@ -173,48 +200,9 @@ def summarize_parts(rows: TableRows, new_shard: NewShard) -> MomentSummary:
     return total
 
 
-def _named(summary: MomentSummary, options: dict[str, Any]) -> MomentSummary:
-    """The summary with the id that its caller chose, or one of its contents."""
-    is_named = "shard_id" in options or summary._state.open is None
-    return summary if is_named else named_by_contents(summary)
-
-
-def _add_rows(
-    summary: MomentSummary, rows: TableRows, sample_weight: ArrayLike | None = None
-) -> None:
-    """Add rows of a table to a summary."""
-    weights = as_weights(sample_weight, rows.expected_rows or 0)
-    for block in rows.all_blocks():
-        own = None
-        if weights is not None:
-            own = weights[block.first_row : block.first_row + block.n_read]
-            own = own if block.kept is None else own[block.kept]
-        if len(block.features):
-            summary.update(rows.summand(block.features), own)
-
-
-def _add_block(summary: MomentSummary, block: Any, missing: Missing, reading: Reading) -> None:
-    """Add a block to a summary whose first block said what the columns are."""
-    schema = summary.schema
-    if schema is None and reading == READ_ALL and missing == "error":
-        summary.update(block)
-        return
-    try:
-        rows = open_data(block, reading, missing)
-        if schema is not None:
-            rows = rows_with(schema, rows)
-        _add_rows(summary, rows)
-    except InputError as error:
-        raise InputError(
-            f"{error} (Other blocks are encoded like the first one; to let each block have "
-            "missing cells of its own, add up summaries of the blocks.)"
-        ) from error
-
-
 def warn_of_notes(notes: Sequence[str]) -> None:
     """Say which columns a summary is without, and which it takes for numbers."""
     if notes:
-        erase()
         warn_caller(
             f"columns were guessed: {'; '.join(notes)} (families= says what they are, columns= and "
             f"exclude= choose them; {read_more('warnings')}).",

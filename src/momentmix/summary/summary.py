@@ -2,27 +2,25 @@
 
 | paper symbol | name here | shape |
 |---|---|---|
-| (M_m)_{Ω_m} | ``summary.tensor(m, shift=0, scale=1)`` | (C(d, m),) |
-| (M_m)_{L_j} | ``summary.squared(j, m−2, shift=0, scale=1)`` | (C(d−1, m−2),) |
+| (M_m)_{Ω_m} | ``summary.moments(shift=0, scale=1).distinct[m]`` | (C(d, m),) |
+| (M_m)_{L_j} | ``summary.moments(shift=0, scale=1).squared[m−2][j]`` | (C(d−1, m−2),) |
 | E y_j³ … E y_j⁶ (not in the paper) | ``summary.moments(shift=0, scale=1).powers`` | (4, d) |
 
 A summary is a set of closed *shards*, whose sums are a value, and perhaps an open one, which takes
-rows. A shard opens with the first update and stays open until an update names another one, or rows
-are forgotten. Everything else reads: saving, copying, adding and subtracting see the open shard as
-if it were complete, and change nothing about what later updates give. An update replaces the
-`State` as a whole.
+rows. A shard opens with the first update and stays open until rows are forgotten. Everything else
+reads: saving, copying, adding and subtracting see the open shard as if it were complete, and change
+nothing about what later updates give. An update replaces the `State` as a whole.
 
 Differs from the paper: moments are kept about a shift near the mean and standardized by default;
-powers up to 6 are kept, and with order ≥ 4 all moments of degree 4.
+powers up to 6 are kept, and with squared_order ≥ 1 all moments of degree 4 of two features.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
-import sys
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import replace
 from threading import RLock
 from typing import Any, NamedTuple
@@ -33,8 +31,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.arrays import is_tensor, namespace, on_device_of, physical_memory, take, to_numpy
 from momentmix.atomic_file import atomic_write
-from momentmix.errors import InputError, InputTypeError, ShardError, check_count
-from momentmix.paper.incomplete_tensor import IncompleteSymmetricTensor
+from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.parallel import usable_cores
 from momentmix.summary import adding, readings
 from momentmix.summary import file as summary_file
@@ -66,7 +63,7 @@ class State(NamedTuple):
     @property
     def layout(self) -> Layout:
         """The features that the next rows become."""
-        return self.closed.layout if self.open is None else self.open.layout
+        return self.closed.layout
 
     @property
     def row_schema(self) -> Schema | None:
@@ -76,25 +73,18 @@ class State(NamedTuple):
     @property
     def n_rows(self) -> int:
         """Number of rows, zero weights not counted."""
-        return self.closed.n_rows + (0 if self.open is None else self.open.n_all)
+        shard = self.open
+        return self.closed.n_rows + (shard.n_rows + shard.n_waiting if shard else 0)
 
-    def with_rows(
-        self, rows: Any, sample_weight: Any, digest: bytes | None, n_threads: int | None
-    ) -> State:
-        """The state after an update; `digest` is the id of the shard to open, unless one is."""
+    def with_rows(self, rows: Any, sample_weight: Any, n_threads: int | None) -> State:
+        """The state after an update."""
         rows, weights, names = self.checked(rows, sample_weight)
         closed = self.closed if names is None else replace(self.closed, names=names)
-        if self.open is not None:
-            shard = self.open.clone()
-        else:
-            digest = digest or self.next_id or shard_digest(None)
-            if digest in closed.shards:
-                raise ShardError(
-                    f"shard {digest.hex()} is already in this summary and closed; a closed shard "
-                    "takes no more rows. Use another shard_id, or none for a random one.",
-                    shard_ids=(digest.hex(),),
-                )
+        if self.open is None:
+            digest = self.next_id or secrets.token_bytes(16)
             shard = OpenShard(closed.layout, digest, self.row_schema)
+        else:
+            shard = copy(self.open)
         names = closed.names if shard.schema is None else shard.schema.feature_names
         if is_tensor(rows):
             from momentmix.summary.gpu import add_device_rows  # Triton is slow to import
@@ -136,23 +126,12 @@ class State(NamedTuple):
         return rows, weights, None if names is None else tuple(names)
 
 
-def shard_digest(shard_id: object) -> bytes:
-    """16 bytes for a caller's shard id, random ones for None."""
-    if shard_id is None:
-        return secrets.token_bytes(16)
-    if isinstance(shard_id, str):
-        shard_id = shard_id.encode("utf-8", "surrogatepass")
-    if not isinstance(shard_id, bytes):
-        raise InputTypeError(f"shard_id must be a string or bytes; got {shard_id!r}.")
-    return hashlib.sha256(b"momentmix shard\0" + shard_id).digest()[:16]
-
-
 class MomentSummary:
     """Moments of rows, from one pass.
 
     It holds the means of all products of up to `order` different features, of y_j²·y_I (see
-    `squared_order`), and of the powers y_j³ … y_j⁶. With order ≥ 4, or with two or three features,
-    it also holds y_j³·y_k and y_j²·y_k², so that all moments of degree 4 are complete.
+    `squared_order`), of the powers y_j³ … y_j⁶ and, with a squared order, of y_j³·y_k and
+    y_j²·y_k².
 
     A summary may be filled and read by several threads: each update is added whole, one after the
     other, and a reader meanwhile gets whole updates.
@@ -176,9 +155,7 @@ class MomentSummary:
         Moments y_j²·y_I are kept for all I of at most this many further features; by default
         min(2, order − 1), at most order − 1. `momentmix.paper.fit` needs order − 2.
     shard_id : str or bytes, optional
-        Name of the first shard, for callers that can name their parts; random by default.
-    memory_budget : int, optional
-        Largest memory in bytes; by default a quarter of the machine's.
+        Name of the shard, for callers that can name their parts; random by default.
     n_threads : int, optional
         Threads for an update; by default as many as cores. The result does not depend on it.
     schema : Schema, optional
@@ -194,7 +171,7 @@ class MomentSummary:
     >>> both = left + right
     >>> both.n_rows, both.mean.tolist()
     (3, [2.0, 3.0, 2.0])
-    >>> both.tensor(2, shift=0, scale=1).values.tolist()  # E[y0·y1], E[y0·y2], E[y1·y2]
+    >>> both.moments(shift=0, scale=1).distinct[2].tolist()  # E[y0·y1], E[y0·y2], E[y1·y2]
     [7.0, 4.333333333333333, 5.0]
     >>> both - right == left
     True
@@ -210,7 +187,6 @@ class MomentSummary:
         squared_order: int | None = None,
         *,
         shard_id: str | bytes | None = None,
-        memory_budget: int | None = None,
         n_threads: int | None = None,
         schema: Schema | None = None,
     ) -> None:
@@ -223,7 +199,7 @@ class MomentSummary:
             _check_schema(schema, n_features, names)
             names = schema.column_names
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
-        _check_memory(layout, memory_budget, n_threads or usable_cores())
+        _check_memory(layout, n_threads or usable_cores())
         next_id = None if shard_id is None else shard_digest(shard_id)
         self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
 
@@ -237,13 +213,7 @@ class MomentSummary:
 
     # -- adding rows --------------------------------------------------------------------------
 
-    def update(
-        self,
-        rows: Any,
-        sample_weight: ArrayLike | None = None,
-        *,
-        shard_id: str | bytes | None = None,
-    ) -> MomentSummary:
+    def update(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
         """Add rows; on an error the summary is as it was.
 
         Parameters
@@ -259,20 +229,17 @@ class MomentSummary:
             distinguish repeated rows from rows that matter more: a fit of it counts
             `effective_rows`, for standard errors, tests and the weights of moments.
             A pandas Series goes by the labels of a frame; differing labels are an error.
-        shard_id : str or bytes, optional
-            Open a new shard with this id, unless it is the open one.
 
         Returns
         -------
         MomentSummary
             This summary.
         """
-        digest = None if shard_id is None else shard_digest(shard_id)
         with self._lock:
             state = self._state
-            if state.open is not None and digest not in (None, state.open.shard_id):
-                state = State(self._totals(state))
-            self._state = state.with_rows(rows, sample_weight, digest, self._n_threads)
+            if state.open is not None and state.open.shard_id is None:
+                state = State(self._totals(state))  # it was named by its contents
+            self._state = state.with_rows(rows, sample_weight, self._n_threads)
         return self
 
     def forget(self, rows: Any, sample_weight: ArrayLike | None = None) -> MomentSummary:
@@ -287,11 +254,9 @@ class MomentSummary:
             totals = self._totals()
             state = State(totals)
             gone, weights, _ = state.checked(rows, sample_weight)
-            gone, shard = to_numpy(gone), OpenShard(totals.layout, bytes(16), state.row_schema)
-            shard.update(gone, weights, self._n_threads, totals.names)
-            if totals.n_rows:
-                adding.check_inside(gone, totals)
-            self._state = State(adding.forget(totals, algebra.closed(shard)))
+            shard = OpenShard(totals.layout, None, state.row_schema)
+            shard.update(to_numpy(gone), weights, self._n_threads, totals.names)
+            self._state = State(adding.forget(totals, shard))
         return self
 
     # -- adding and subtracting summaries -----------------------------------------------------
@@ -319,12 +284,8 @@ class MomentSummary:
         return self.__add__(other)
 
     def __iadd__(self, other: Any) -> MomentSummary:
-        """Add the shards of another summary to the closed ones; an open shard stays open."""
-        # Reading takes no lock: a += b and b += a in two threads do not block each other.
-        with self._lock:
-            state, part = self._state, self.check_alike(other)
-            taken = [] if state.open is None else [state.open.shard_id]
-            self._state = state._replace(closed=adding.add(state.closed, part, taken=taken))
+        with self._lock:  # reading takes none: a += b and b += a do not block each other
+            self._state = State(adding.add(self._totals(), self.check_alike(other)))
         return self
 
     def __sub__(self, other: Any) -> MomentSummary:
@@ -366,7 +327,7 @@ class MomentSummary:
             return state.closed
         if snapshot is None or snapshot[0] is not state:
             part = algebra.closed(state.open, state.closed.names)
-            whole = adding.combine(state.closed, part) if state.closed.shards else part
+            whole = adding.add(state.closed, part) if state.closed.shards else part
             snapshot = self._snapshot = state, whole
         return snapshot[1]
 
@@ -410,7 +371,7 @@ class MomentSummary:
     @property
     def n_forgotten(self) -> int:
         """Number of rows taken away by `forget`."""
-        return self._state.closed.n_forgotten
+        return self._totals().n_forgotten
 
     @property
     def sum_weights(self) -> float:
@@ -431,18 +392,13 @@ class MomentSummary:
 
     @property
     def minimum(self) -> Float:
-        """Least value of each feature, or a lower bound (see `exact_bounds`)."""
+        """Least value of each feature; a lower bound after − and `forget`."""
         return self._totals().reading.minimum
 
     @property
     def maximum(self) -> Float:
-        """Largest value of each feature, or an upper bound (see `exact_bounds`)."""
+        """Largest value of each feature; an upper bound after − and `forget`."""
         return self._totals().reading.maximum
-
-    @property
-    def exact_bounds(self) -> bool:
-        """Whether minimum and maximum are attained; False after − and `forget`."""
-        return self._totals().exact_bounds
 
     @property
     def mean(self) -> Float:
@@ -464,53 +420,6 @@ class MomentSummary:
     def moments(self, shift: ArrayLike | None = None, scale: ArrayLike | None = None) -> Moments:
         """All moments of (y − shift)/scale; by default standardized by mean and deviation."""
         return readings.moments(self._totals(), shift, scale)
-
-    def tensor(
-        self, order: int, shift: ArrayLike | None = None, scale: ArrayLike | None = None
-    ) -> IncompleteSymmetricTensor:
-        """E[Π (y_i − shift_i)/scale_i] over distinct indices, as an incomplete symmetric tensor.
-
-        Parameters
-        ----------
-        order : int
-            1 … the order of the summary.
-        shift, scale : number or array of shape (n_features,), optional
-            By default mean and standard deviation of each feature; for a constant one the size
-            of the constant, or 1, in place of the deviation 0.
-        """
-        order = check_count("order", order, 1)
-        if order > self.order:
-            raise InputError(
-                f"the summary holds orders up to {self.order}; order={order} was asked. Make one "
-                f"with order={order}: that needs another pass."
-            )
-        values = self.truncate(order).moments(shift, scale)
-        return IncompleteSymmetricTensor(values.distinct[order], self.n_features, order)
-
-    def squared(
-        self,
-        feature: int,
-        order: int,
-        shift: ArrayLike | None = None,
-        scale: ArrayLike | None = None,
-    ) -> Float:
-        """E[z_j²·z_I], z = (y − shift)/scale, for all I of `order` features other than j.
-
-        Returns
-        -------
-        array of shape (C(n_features−1, order),)
-            In colex order.
-        """
-        feature, order = check_count("feature", feature, 0), check_count("order", order, 0)
-        if feature >= self.n_features or order > self.squared_order:
-            raise InputError(
-                f"feature must be below {self.n_features} and order at most squared_order="
-                f"{self.squared_order}; got {feature} and {order}."
-            )
-        products: Float = (
-            self.truncate(order + 1, order).moments(shift, scale).squared[order][feature]
-        )
-        return products
 
     # -- files --------------------------------------------------------------------------------
 
@@ -559,24 +468,16 @@ class MomentSummary:
         return f"MomentSummary({', '.join(parts)})"
 
 
-def _check_memory(layout: Layout, memory_budget: int | None, n_threads: int) -> None:
-    """Refuse a summary over budget (bytes; by default a quarter of the memory)."""
-    budget = physical_memory() // 4 if memory_budget is None else min(memory_budget, sys.maxsize)
-    each = _BYTES + n_threads * _BYTES_OF_THREAD
-    if layout.n_entries * each <= budget:
-        return
-    cures = ["memory_budget=… in bytes, if that much memory is there"]
-    for order in range(layout.order - 1, 0, -1):
-        squared_order = min(layout.squared_order, order - 1)
-        needed = Layout(layout.n_features, order, squared_order).n_entries * each
-        if needed <= budget:
-            cures.insert(0, f"order={order} ({size_text(needed)})")
-            break
-    raise InputError(
-        f"a summary of order {layout.order} with {layout.n_features} features has "
-        f"{layout.n_entries:,} moments and takes {size_text(layout.n_entries * each)} of memory; "
-        f"the budget is {size_text(budget)}. Use {', or '.join(cures)}, or fewer features."
-    )
+def _check_memory(layout: Layout, n_threads: int) -> None:
+    """Refuse a summary of more than a quarter of the memory."""
+    each, budget = _BYTES + n_threads * _BYTES_OF_THREAD, physical_memory() // 4
+    if layout.n_entries * each > budget:
+        raise InputError(
+            f"a summary of order {layout.order} with {layout.n_features} features has "
+            f"{layout.n_entries:,} moments and takes {size_text(layout.n_entries * each)} of "
+            f"memory, more than a quarter of it, {size_text(budget)}. Use a lower order, or fewer "
+            "features."
+        )
 
 
 def _check_schema(schema: Schema, n_features: int, names: tuple[str, ...] | None) -> None:
@@ -607,15 +508,23 @@ def union_of_groups(groups: Sequence[MomentSummary | bytes]) -> MomentSummary:
     return MomentSummary._of(total)
 
 
+def shard_digest(shard_id: object) -> bytes:
+    """16 bytes for a caller's shard id."""
+    if not isinstance(shard_id, str | bytes):
+        raise InputTypeError(f"shard_id must be a string or bytes; got {shard_id!r}.")
+    return algebra.named(shard_id)
+
+
 def read_in(summary: MomentSummary, schema: Schema) -> MomentSummary:
     """Return the same sums, read about the centers of a schema that is the common one of both."""
     return summary._derived(algebra.read_about(summary._totals(), schema))
 
 
 def named_by_contents(summary: MomentSummary, mark: str = "") -> MomentSummary:
-    """Return the same sums, with an id of their shard that follows from them and a mark."""
-    totals = summary._totals()
-    if len(totals.shards) != 1:
-        return summary
-    digest = shard_digest(algebra.contents_of(totals) + mark)
-    return summary._derived(adding.renamed(totals, digest))
+    """Name the rows of an open shard by their exact sums and a mark, once the sums are read."""
+    closed, shard, _ = summary._state
+    if shard is not None:
+        shard = copy(shard)
+        shard.shard_id, shard.mark = None, mark
+        summary._state = State(closed, shard)
+    return summary

@@ -29,9 +29,11 @@ from momentmix.summary.digits import (
     Frame,
     FramedSums,
     Masks,
+    in_whole_units,
     integers,
     of_features,
     reframed,
+    total,
 )
 from momentmix.summary.layout import Layout, known
 from momentmix.tables.names import feature_number
@@ -60,9 +62,7 @@ class Totals:
     n_rows: int
     minimum: Float
     maximum: Float
-    exact_bounds: bool = True
     shards: Mapping[bytes, Version] = field(default_factory=dict)
-    n_forgotten: int = 0
     names: tuple[str, ...] | None = None  # of columns
     schema: Schema | None = None  # None: numbers; all centers are 0 where there are rows
     centers: tuple[float, ...] | None = None  # to read with; None: near the means
@@ -72,14 +72,10 @@ class Totals:
         """The sums alone."""
         return FramedSums(self.frame, self.digits, self.weight_squares)
 
-    def with_sums(self, sums: FramedSums) -> Totals:
-        """The same with other sums."""
-        return replace(self, **sums._asdict())
-
     @property
-    def masks(self) -> Masks:
-        """Value feature and seen feature of each column of numbers that may be missing."""
-        return masks_of(self.schema)
+    def n_forgotten(self) -> int:
+        """Number of rows that were taken away without a shard of their own."""
+        return sum(version.n_rows for version in self.shards.values()) - self.n_rows
 
     @lazy_property
     def weight(self) -> int:
@@ -101,23 +97,19 @@ class Totals:
     @lazy_property
     def reading(self) -> Totals:
         """The sums as they are read: features (y − c)·s in the place of y·s, as the schema says."""
-        masks, schema = masks_of(self.schema), self.schema
-        if not masks or not self.n_rows or schema is None:
+        masks = masks_of(self.schema)
+        if not masks or not self.n_rows or self.schema is None:
             return self
         centers = self.centers or tuple([_short_mean(self, *mask) for mask in masks])
-        exponents, origins = list(self.frame.exponents), list(self.frame.origins)
         low, high = self.minimum.copy(), self.maximum.copy()
         for (value, seen), center in zip(masks, centers, strict=True):
-            exponents[value], origins[value] = _center_units(exponents[value], center)
             ends = [0.0] if low[seen] == 0.0 else []  # of cells that are missing
             low[value] = min(low[value] - center, *ends, np.inf)
             high[value] = max(high[value] - center, *ends, -np.inf)
-        frame = Frame(tuple(exponents), tuple(origins))
-        digits = reframed(self.layout, self.digits, self.frame, frame, masks)
-        for value, _ in masks:
-            origins[value] = 0
-        frame, schema = Frame(frame.exponents, tuple(origins)), with_centers(schema, centers)
-        return replace(self, frame=frame, digits=digits, minimum=low, maximum=high, schema=schema)
+        about, origin = _frames(self.frame, masks, centers)
+        digits = reframed(self.layout, self.digits, self.frame, about, masks)
+        schema = with_centers(self.schema, centers)
+        return replace(self, frame=origin, digits=digits, minimum=low, maximum=high, schema=schema)
 
 
 def empty(layout: Layout, schema: Schema | None, names: tuple[str, ...] | None) -> Totals:
@@ -125,23 +117,36 @@ def empty(layout: Layout, schema: Schema | None, names: tuple[str, ...] | None) 
     d = layout.n_features
     digits = np.zeros((1, layout.n_entries), dtype=np.int64)
     ends = np.full(d, np.inf), np.full(d, -np.inf)
-    frame = Frame((None,) * d, (0,) * d)
-    return Totals(known(layout), frame, digits, 0, 0, *ends, names=names, schema=schema)
+    return Totals(known(layout), Frame.of_zeros(d), digits, 0, 0, *ends, names=names, schema=schema)
 
 
 def closed(shard: OpenShard, names: tuple[str, ...] | None = None) -> Totals:
     """The sums of all rows of a shard so far; it stays as it is."""
-    shard = shard.complete()
-    bounds = shard.minimum, shard.maximum
-    totals = Totals(shard.layout, *shard.framed(), shard.n_rows, *bounds, names=names)
-    return as_shard(totals, shard.schema, shard.shard_id)
+    whole = shard.complete()
+    sums = total(whole.layout, whole.framed)
+    bounds = whole.minimum, whole.maximum
+    totals = Totals(whole.layout, *sums, whole.n_rows, *bounds, names=names)
+    return as_shard(totals, shard.schema, shard.shard_id, shard.mark)
 
 
-def as_shard(totals: Totals, schema: Schema | None, shard_id: bytes) -> Totals:
-    """Sums of features as those of a shard, in the schema that encoded its rows."""
+def as_shard(
+    totals: Totals, schema: Schema | None, shard_id: bytes | None, mark: str = ""
+) -> Totals:
+    """Sums of features as those of a shard, in the schema that encoded its rows.
+
+    Without an id of its own it is named by its contents and a mark.
+    """
     if schema is not None:
         totals = encoded(totals, schema)
+    if shard_id is None:
+        shard_id = named(contents_of(totals) + mark)
     return replace(totals, shards={shard_id: Version(totals.n_rows)})
+
+
+def named(name: str | bytes) -> bytes:
+    """The 16 bytes of a shard id that stand for a name."""
+    name = name.encode("utf-8", "surrogatepass") if isinstance(name, str) else name
+    return hashlib.sha256(b"momentmix shard\0" + name).digest()[:16]
 
 
 def contents_of(totals: Totals) -> str:
@@ -161,13 +166,13 @@ def masks_of(schema: Schema | None) -> Masks:
     if schema is None:
         return ()
     masked = (i for i, c in enumerate(schema.columns) if c.has_missing and c.model.joins)
-    pairs = map(schema.features_of, masked)
-    return tuple([(value, seen) for value, seen in pairs])
+    return tuple([(value, seen) for value, seen in map(schema.features_of, masked)])
 
 
-def centers_of(schema: Schema) -> tuple[float, ...]:
+def centers_of(schema: Schema | None) -> tuple[float, ...]:
     """Centers of these columns."""
-    return tuple([c.center for c in schema.columns if c.has_missing and c.model.joins])
+    columns = () if schema is None else schema.columns
+    return tuple([c.center for c in columns if c.has_missing and c.model.joins])
 
 
 def with_centers(schema: Schema, centers: Sequence[float] | None = None) -> Schema:
@@ -182,21 +187,28 @@ def schema_of(totals: Totals) -> Schema:
     return totals.schema or plain_schema(totals.layout.n_features, totals.names)
 
 
+def _frames(frame: Frame, masks: Masks, centers: Sequence[float]) -> tuple[Frame, Frame]:
+    """Frames about the centers of y·s, and about 0 of (y − c)·s, in the same units: equal sums."""
+    exponents, about, origins = list(frame.exponents), list(frame.origins), list(frame.origins)
+    for (value, seen), center in zip(masks, centers, strict=True):
+        unit, multiple = in_whole_units(center)
+        units = [e for e in (exponents[value], unit) if e is not None]
+        exponents[value] = min(units, default=None)
+        about[value] = multiple << (unit - min(units)) if unit is not None else 0
+        origins[value] = origins[seen] = about[seen] = 0
+    return Frame(tuple(exponents), tuple(about)), Frame(tuple(exponents), tuple(origins))
+
+
 def encoded(totals: Totals, schema: Schema) -> Totals:
     """Return sums of features as sums of a schema: about 0 in the place of its centers."""
     low, high, masks = totals.minimum.copy(), totals.maximum.copy(), masks_of(schema)
-    exponents, origins = list(totals.frame.exponents), list(totals.frame.origins)
-    centers = dict[int, int]()
-    for (value, seen), center in zip(masks, centers_of(schema), strict=True):
-        exponents[value], centers[value] = _center_units(exponents[value], center)
-        origins[value] = origins[seen] = 0
+    for (value, _), center in zip(masks, centers_of(schema), strict=True):
         low[value] += center
         high[value] += center
-    frame = Frame(tuple(exponents), tuple(origins))
-    digits = reframed(totals.layout, totals.digits, totals.frame, frame)
-    frame = Frame(frame.exponents, tuple([centers.get(j, k) for j, k in enumerate(origins)]))
+    about, origin = _frames(totals.frame, masks, centers_of(schema))
+    digits = reframed(totals.layout, totals.digits, totals.frame, origin)
     schema = with_centers(schema)
-    return replace(totals, frame=frame, digits=digits, minimum=low, maximum=high, schema=schema)
+    return replace(totals, frame=about, digits=digits, minimum=low, maximum=high, schema=schema)
 
 
 def read_about(totals: Totals, schema: Schema) -> Totals:
@@ -216,17 +228,7 @@ def with_schema(totals: Totals, schema: Schema) -> Totals:
         return empty(layout, schema, totals.names)
     features = iter(range(totals.layout.n_features))
     numbers = [old.n_features if j in ones else next(features) for j in range(schema.n_features)]
-    return _of_features(with_high(totals, layout.high), layout, numbers, schema)
-
-
-def _center_units(exponent: int | None, center: float) -> tuple[int | None, int]:
-    """A unit in which a center is a whole number, and that number."""
-    if not center:
-        return exponent, 0
-    numerator, denominator = center.as_integer_ratio()
-    last = (numerator & -numerator).bit_length() - denominator.bit_length()
-    unit = last if exponent is None else min(last, exponent)
-    return unit, int(Fraction(center) / Fraction(2) ** unit)
+    return _of_features(totals, layout, numbers, schema)
 
 
 def _short_mean(totals: Totals, value: int, seen: int) -> float:
@@ -251,32 +253,18 @@ def _exponent(number: Fraction) -> int:
 # -- fewer moments -----------------------------------------------------------------------------
 
 
-def with_high(totals: Totals, high: int) -> Totals:
-    """The sums with so few high sections."""
-    old = totals.layout
-    return totals if high >= old.high else _of_layout(totals, replace(old, high=high))
-
-
-def _of_layout(totals: Totals, layout: Layout) -> Totals:
-    """Only the sections of a smaller layout."""
-    if totals.layout == layout:
-        return totals
-    layout = known(layout)
-    return replace(totals, layout=layout, digits=totals.digits[:, layout.places_in(totals.layout)])
-
-
 def truncate(totals: Totals, order: int, squared_order: int | None = None) -> Totals:
     """The sums up to a lower order."""
     old = totals.layout
     if squared_order is None:
         squared_order = min(old.squared_order, order - 1)
-    layout = Layout(old.n_features, order, squared_order, old.high)
+    layout = known(Layout(old.n_features, order, squared_order))
     if order > old.order or squared_order > old.squared_order:
         raise InputError(
             f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
             f"got {order} and {squared_order}. Higher moments need another pass."
         )
-    return _of_layout(totals, layout)
+    return replace(totals, layout=layout, digits=totals.digits[:, layout.places_in(old)])
 
 
 def select(totals: Totals, features: Sequence[int | str]) -> Totals:
@@ -289,13 +277,9 @@ def select(totals: Totals, features: Sequence[int | str]) -> Totals:
             f"features must be different numbers in 0…{last} or names; got {features!r}."
         )
     numbers = [feature for column in chosen for feature in schema.features_of(column)]
-    if len(numbers) < old.order:
-        raise InputError(
-            f"{len(numbers)} features have moments of order {len(numbers)} at most, the "
-            f"summary has order {old.order}. Use truncate({len(numbers)}) first."
-        )
+    order = min(old.order, len(numbers))
+    layout = known(Layout(len(numbers), order, min(old.squared_order, order - 1)))
     schema = Schema(tuple([schema.columns[i] for i in chosen]))
-    layout = known(Layout(len(numbers), old.order, old.squared_order, old.high))
     totals = _of_features(totals, layout, numbers, None if schema.is_plain else schema)
     return replace(totals, names=totals.names and tuple([totals.names[i] for i in chosen]))
 

@@ -153,7 +153,7 @@ HUGE = 10**9
     "call",
     [
         lambda: MomentSummary(HUGE, HUGE),
-        lambda: MomentSummary(HUGE, HUGE // 2, memory_budget=10**30),
+        lambda: MomentSummary(HUGE, HUGE // 2),
         lambda: MomentSummary(10**4, 10**4),
         lambda: Layout(HUGE, HUGE - 1, 0),
         lambda: summarize(np.ones((2, 1000)), 1000),
@@ -176,10 +176,9 @@ def test_sizes_beyond_counting_are_refused_at_once(call):
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: MomentSummary(HUGE, 2), InputError, "the budget is .*fewer features"),
-        (lambda: MomentSummary(HUGE, 1), InputError, "the budget is .*fewer features"),
-        (lambda: MomentSummary(60, 60), InputError, r"the budget is .* Use order="),
-        (lambda: MomentSummary(9999, 5, memory_budget=10**99), InputError, "budget is 8.39e"),
+        (lambda: MomentSummary(HUGE, 2), InputError, "a quarter of .*fewer features"),
+        (lambda: MomentSummary(HUGE, 1), InputError, "a quarter of .*fewer features"),
+        (lambda: MomentSummary(60, 60), InputError, r"a quarter of .* Use a lower order"),
         (lambda: MomentSummary(10**5000, 2), InputError, r"below 2\^63; got 16610 bits"),
         (lambda: smallest_order(1000, 10**5000), InputError, r"below 2\^63; got 16610 bits"),
         (lambda: smallest_order(40, HUGE), CapacityError, "any order reaches is 92378"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from momentmix.native import code
 from momentmix.summary import blocks, digits, gpu, kernel
 from momentmix.summary.blocks import block_extremes
-from momentmix.summary.digits import carried, floats, from_places, summed
+from momentmix.summary.digits import floats, from_places, summed
 from momentmix.summary.kernel import block_digits, block_sums, plan
 from momentmix.summary.layout import Layout
 
@@ -59,7 +59,7 @@ def test_digits_are_those_of_the_sums_of_numpy(layout, n, is_weighted, seed):
     found = np.array([floats(from_places(own)) for own in each])
     assert (np.abs(found - expected) <= 1e-13 * sizes + 1e-25).all()
     together = block_digits(layout, rows, weights, units, 7, n_threads=2)
-    assert np.array_equal(carried(from_places(together)), summed([*map(from_places, each)]))
+    assert np.array_equal(from_places(together), summed([*map(from_places, each)]))
 
 
 @needs_code
@@ -122,7 +122,7 @@ def test_numpy_does_the_work_where_there_is_no_compiled_code():
         import numpy as np, momentmix as mm
         from momentmix.native import code
         rows = np.random.default_rng(0).standard_normal((30_000, 6))
-        print(code is None, *mm.summarize(rows, 4).tensor(4).values.tolist())
+        print(code is None, *mm.summarize(rows, 4).moments().distinct[4].tolist())
     """
     found = []
     for setting in ("0", ""):
@@ -144,7 +144,7 @@ def test_tiles_of_the_device_hold_all_moments(shape):
     layout, (d, *_) = Layout(*shape), shape
     rows = np.random.default_rng(0).standard_normal((45, d))
     points = np.vstack([rows.T, np.ones(45), np.zeros(45)])
-    tiles, block = gpu.tile_plan(layout.without_high), gpu._powers_block(d)
+    tiles, block = gpu.tile_plan(layout), gpu._powers_block(d)
     left, right = (points[own].prod(axis=0).reshape(-1, gpu.BLOCK, 45) for own in tiles[:2])
     low = np.concatenate([(left[a] @ right[b].T).ravel() for a, b in tiles.tiles])
     z = np.zeros((block, 45))
