@@ -23,7 +23,7 @@ def length_of(kind, size, d):
 
 
 def read_summary(data):
-    """Header, shard ids as hexadecimal digits, bounds, and the integer sums {factors of the product: total}."""
+    """Header, shard ids, bounds, and the integer sums {factors of the product: total}."""
     magic, version, length = struct.unpack("<8sII", data[:16])
     assert magic == bytes.fromhex("894D4D530D0A1A0A")
     assert version == 8
