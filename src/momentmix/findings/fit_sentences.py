@@ -108,7 +108,7 @@ FITS: dict[str, Entry] = {
     ),
     "missing-at-random": Entry(
         "cells of {columns} are taken as missing at random: by what is seen of their row, and not "
-        "by the component itself; the test of the moments leaves these columns out.",
+        "by the component itself; the test takes draws in their place.",
         "Nothing to do, unless gaps of {columns} say something of the component by themselves.",
     ),
     "never-seen": Entry(
@@ -150,7 +150,7 @@ FITS: dict[str, Entry] = {
     ),
     "unknown-weights": Entry(
         "the data do not determine the {n:weight|weights} of {components}: {n:its|their} standard "
-        "{n:error is|errors are} above 0.5, more than that of any share.",
+        "{n:error is|errors are} as large as that of an unknown share.",
         "Collect more rows, or use fewer components.",
     ),
     "unsupported": Entry(

@@ -9,26 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import inf, nan
 from typing import NamedTuple
 
 import numpy as np
 
 from momentmix.capacity import robust_rank
-from momentmix.fitting.answers import (
-    CERTIFICATE_SEED,
-    DRAWN_ROWS,
-    certify,
-    fewer_components,
-    run_test,
-)
 from momentmix.fitting.checks import check_capacity, varying_blocks
 from momentmix.fitting.choose import chosen, limit_note
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.certify import (
+    CERTIFICATE_SEED,
+    DRAWN_ROWS,
+    certify_moments,
+    fewer_components,
+)
 from momentmix.fitting.inference.correlations import (
     CORRELATION_THAT_MATTERS,
     SIGNIFICANT_DEVIATES,
@@ -264,10 +262,10 @@ class MomentEvidence:
         """Compute the certificate; standard errors are those of the fit."""
         fit, moments, uncertainty = self.fit, self.moments, self.fit.uncertainty
         assert uncertainty is not None
-        own = replace(self.context, rng=np.random.default_rng(CERTIFICATE_SEED))
-        p = fit.parameters
-        test = partial(run_test, moments, p, own)
-        certificate = certify(moments, p, test, uncertainty, self.support, own, fit.usable)
+        context = replace(self.context, rng=np.random.default_rng(CERTIFICATE_SEED))
+        certificate = certify_moments(
+            moments, fit.parameters, context, uncertainty, self.support, fit.usable
+        )
         return uncertainty, certificate
 
 

@@ -21,7 +21,6 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float
 from momentmix.errors import InputError, InputTypeError, printable
-from momentmix.fitting.em.scores import information_matrix
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
@@ -358,8 +357,8 @@ def _factor(p: Parameters, scale: Float, result: Any) -> Float:
     """Factor of the covariance of the estimates, as if the mixture were right."""
     n_draws = max(_DRAWS, _PER_PARAMETER * p.n_places)
     rows, _ = gaussian.sample(p.normalized(), n_draws, np.random.default_rng(0))
-    information = information_matrix(gaussian.features_of(rows, p.blocks), p)
-    uncertainty = uncertainty_after_em(p, information, float(result.n_rows))
+    features = gaussian.features_of(rows, p.blocks)
+    uncertainty = uncertainty_after_em(p, features, float(result.n_rows))
     factor, ratio = uncertainty.factor, 1.0
     errors = result.standard_errors if result.has_errors else None
     if errors is not None and errors.means.shape == p.means.shape:

@@ -8,8 +8,6 @@ import momentmix as mm
 from momentmix.errors import InputError
 from momentmix.fitting.data import summarized
 from momentmix.fitting.em.em import draw_sample
-from momentmix.fitting.inference.uncertainty import uncertainty_after_em
-from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import ArrayRows, WeightedRows
 
 MEANS = [[-1.5, -1.5, -1.5, -1.5], [1.5, 1.0, 1.5, 1.5]]
@@ -94,19 +92,6 @@ def test_weights_undo_a_biased_sample(case):
     assert found.certificate.verdict == "passed"
     ignored = mm.fit(rows, 2, blocks=blocks, random_state=0)  # control
     assert abs(truth.align(ignored.mixture).weights[0] - 0.4) > 0.1
-
-
-def test_the_covariance_is_a_sandwich():
-    p = Parameters(np.ones(1), np.zeros((1, 2)), np.ones((1, 2)))
-    rng = np.random.default_rng(6)
-    half = rng.normal(size=(4, 9))
-    information, scores = np.zeros((5, 5)), np.zeros((5, 5))
-    information[1:, 1:] = np.eye(4) + 0.2
-    scores[1:, 1:] = half @ half.T / 9
-    factor = uncertainty_after_em(p, information, 100.0, scores).factor[1:]
-    inverse = np.linalg.inv(information[1:, 1:])
-    expected = inverse @ scores[1:, 1:] @ inverse / 100
-    np.testing.assert_allclose(factor @ factor.T, expected, rtol=1e-6, atol=1e-9)
 
 
 def test_errors_of_one_component_allow_for_weights_that_depend_on_the_rows():

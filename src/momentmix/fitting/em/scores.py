@@ -28,8 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-from momentmix._typing import Float, Int
-from momentmix.families.distribution import Distribution
+from momentmix._typing import Float
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.em.patterns import completed
 from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
@@ -100,20 +99,23 @@ def information_matrix(
     return information
 
 
-def _information_of_missing(features: Float, p: Parameters, weights: Float | None) -> Float:
-    """The same where joined columns have missing cells: scores are expected given the others."""
-    n, d, score_of = features.shape[1], p.blocks.n_features, Scores(p)
-    weights = np.ones(n) if weights is None else weights
-    places, total = component_places(p), np.zeros((p.n_places,) * 2)
-    for start in range(0, n, _ROWS):
-        part = features[:, start : start + _ROWS]
-        found, scores = patterns(part, p.blocks), np.zeros((p.n_places, part.shape[1]))
+def component_scores(features: Float, p: Parameters) -> Iterator[tuple[slice, Float, list[Float]]]:
+    """Yield shares (r, n) of some rows, and the scores of each component times them.
+
+    These have places for all parameters of a component. Where joined columns have missing cells,
+    scores are those expected given the others.
+    """
+    d, score_of = p.blocks.n_features, Scores(p)
+    for start in range(0, features.shape[1], _ROWS):
+        part, scores = features[:, start : start + _ROWS], list[Float]()
         shares, _ = responsibilities(joint_of(part, p))
+        found = patterns(part, p.blocks)
         for i, (values, rests) in enumerate(completed(part, p, found)):
             own = np.zeros((p.blocks.n_places, part.shape[1]))
-            own[score_of.kept] = score_of(i, features_of(values.T, p.blocks), shares[i])
-            assert score_of.inverses is not None
+            every = features_of(values.T, p.blocks) if found else part
+            own[score_of.kept] = score_of(i, every, shares[i])
             for pattern, rest in zip(found, rests, strict=True):
+                assert score_of.inverses is not None
                 # E[u uᵀ] is that of the completed rows and the covariance of what is missing.
                 half = score_of.inverses[i][np.ix_(pattern.block, pattern.missing)]
                 extra = half @ rest @ half.T
@@ -121,9 +123,20 @@ def _information_of_missing(features: Float, p: Parameters, weights: Float | Non
                 terms = np.where(j == k, 0.5, 1.0) * extra[j, k]
                 target = 1 + d + p.blocks.table(pattern.block)[j, k]
                 own[np.ix_(target, pattern.rows)] += terms[:, None] * shares[i, pattern.rows]
-            scores[places[i]] = own
+            scores.append(own)
+        yield slice(start, start + _ROWS), shares, scores
+
+
+def _information_of_missing(features: Float, p: Parameters, weights: Float | None) -> Float:
+    """The same where joined columns have missing cells."""
+    weights = np.ones(features.shape[1]) if weights is None else weights
+    places, total = component_places(p), np.zeros((p.n_places,) * 2)
+    for rows, shares, parts in component_scores(features, p):
+        scores = np.zeros((p.n_places, shares.shape[1]))
+        for own, part in zip(places, parts, strict=True):
+            scores[own] = part
         scores[places[:, 0]] -= p.weights[:, None]
-        total += (scores * weights[start : start + _ROWS]) @ scores.T
+        total += (scores * weights[rows]) @ scores.T
     total /= weights.sum()
     dependent = dependent_places(p)
     total[dependent, dependent] = 1.0
@@ -310,13 +323,8 @@ def add_prior(
     parameters: Parameters,
     prior: VariancePrior,
     n_rows: float,
-    more_rows: float = 0.0,
 ) -> None:
-    """Add the slope and the curvature of the prior to those of the rows; in place.
-
-    With `more_rows` those of laws are taken where each outcome has so many rows more: at a
-    probability of nearly 0 the curvature holds for its own neighborhood only.
-    """
+    """Add the slope and the curvature of the prior to those of the rows; in place."""
     p, structure = parameters, prior.structure
     places = component_places(p)[:, 1 + p.means.shape[1] :]
     values, turns = p.variances / structure.units, []
@@ -341,25 +349,13 @@ def add_prior(
             information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
     d, all_places = p.means.shape[1], component_places(p)
     for law, own, _ in p.blocks.stacks:
-        at = means, variances = p.means[:, own], p.variances[:, own]
-        if more_rows:
-            more = more_rows / np.maximum(n_rows * p.weights, more_rows)
-            at = law.with_positive(law.positive(*at) + more[:, None, None], *at)
-        slope, curvature = law.prior_slopes(*at, prior)
+        means, variances = p.means[:, own], p.variances[:, own]
+        slope, curvature = law.prior_slopes(means, variances, prior)
         units = np.concatenate([np.ones_like(means), variances], axis=-1)  # of (μ, log v)
         own = all_places[:, np.concatenate([1 + own, 1 + d + own], axis=-1)]  # (r, n, 2k)
         score[own] += slope * units / n_rows
         outer = units[..., :, None] * units[..., None, :]
         information[own[..., :, None], own[..., None, :]] += curvature * outer / n_rows
-
-
-def laws_with_places(parameters: Parameters) -> Iterator[tuple[Distribution, Float, Float, Int]]:
-    """Each law with its means and variances, (r, k) each, and their places, (r, 2k)."""
-    d, places = parameters.means.shape[1], component_places(parameters)
-    for law in parameters.blocks.laws:
-        own = np.array(law.features)
-        numbers = places[:, np.concatenate([1 + own, 1 + d + own])]
-        yield law, *parameters.of_law(law), numbers
 
 
 def solve_information(

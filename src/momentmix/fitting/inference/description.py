@@ -25,12 +25,10 @@ from typing import Literal
 import numpy as np
 
 from momentmix._typing import Float
-from momentmix.fitting.em.em import joint_of
-from momentmix.fitting.em.patterns import draw_missing
+from momentmix.fitting.inference.completed_rows import filled
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.mixture.density import responsibilities
-from momentmix.mixture.gaussian import features_of, sample, values_of
+from momentmix.mixture.gaussian import sample, values_of
 from momentmix.mixture.parameters import Parameters
 
 Level = Literal["exact", "close", "rough", "poor", "unknown"]
@@ -104,8 +102,8 @@ def describe(
     for p, features in unseen:
         values = values_of(features, p.blocks)
         some = values[:, :: -(-values.shape[1] // size)]  # from all over the rows
-        seen.append(_filled(p, some, rng)[used])
-    drawn = [_filled(p, _draw(p, size, moments, rng), rng)[used] for p, _ in unseen]
+        seen.append(filled(p, some, rng)[used])
+    drawn = [filled(p, _draw(p, size, moments, rng), rng)[used] for p, _ in unseen]
     directions = [_widest(seen[k ^ 1]) for k in range(len(seen))]
     directions = [v if v @ directions[0] >= 0 else -v for v in directions]
     along = [
@@ -152,25 +150,6 @@ def _draw(p: Parameters, n: int, moments: StandardMoments, rng: np.random.Genera
             value, seen = law.features
             drawn[value, drawn[seen] < law.observed_middle] = law.missing_features[0]
     return drawn
-
-
-def _filled(p: Parameters, values: Float, rng: np.random.Generator) -> Float:
-    """Features (d, n) with draws for cells that are missing at random, given those seen."""
-    laws = [law for law in p.blocks.laws if law.at_random]
-    if not laws:
-        return values
-    features = features_of(values.T, p.blocks)
-    shares, _ = responsibilities(joint_of(features, p))
-    ends, filled = np.cumsum(shares, axis=0), values.copy()
-    labels = (rng.random(len(values[0])) * ends[-1] >= ends[:-1]).sum(axis=0)
-    draw_missing(filled, features, p, labels, rng)
-    for law in laws:
-        own = list(law.features)
-        for i in range(p.n_components):
-            rows = np.flatnonzero((values[own[-1]] < law.observed_middle) & (labels == i))
-            drawn = law.sample_observed(p.means[i, own], p.variances[i, own], rows.size, rng)
-            filled[np.ix_(own, rows)] = drawn.T
-    return filled.round(_DIGITS)  # levels that were drawn are those of rows up to rounding
 
 
 def _widest(values: Float) -> Float:

@@ -49,21 +49,18 @@ _SERIAL_CORRELATION = 0.1  # less hardly changes the number of independent rows
 # that turn more seldom than once in twenty rows are those that rows are sorted by.
 _DEPENDENT, _TURNS_OF_SORTED = 0.7, 0.05
 _VARIES = 1e-6  # deviations; less is rounding
-NO_TEST = (
-    "joined columns with missing cells, and cells missing at random, are fitted by the likelihood "
-    "alone, and the moments of what is seen do not test it."
-)
 
 
 def collect_findings(
     moments: StandardMoments,
     p: Parameters,
+    tested: tuple[StandardMoments, Parameters],
     test: OverIdentification,
     capacity: int,
     from_rows: bool = False,
     checked: CheckedRows | None = None,
 ) -> list[Finding]:
-    """All findings about a fit of standardized features."""
+    """All findings about a fit of standardized features, and what of it was tested."""
     (r, d), n, findings = p.means.shape, moments.n_effective, list[Finding]()
     if r > capacity and not from_rows:
         order = moments.order
@@ -73,12 +70,7 @@ def collect_findings(
     if n < (least := LEAST_ROWS_PER_PARAMETER * p.n_free):
         findings.append(found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least))
     findings += component_findings(moments, p)
-    part = moments.testable(p)
-    if (part is None or part[0] is not moments) and not test.testable:
-        findings.append(found(NOTE, "untested", reason=NO_TEST))
-    if part is None:
-        return findings
-    moments, p = part
+    moments, p = tested
     has_rows = checked is not None and bool(len(checked.values))  # no remote rows
     findings += _about_copies(moments)
     findings += _about_influence(moments, has_rows)
@@ -278,7 +270,7 @@ def _about_correlations(
             columns[pair] = None  # of different signs
     if columns:
         yield _about_pairs(WARNING, "correlated-columns", moments, columns)
-    if gaps and not from_rows:  # the rows themselves are tested in `missing_dependence`
+    if gaps and not from_rows:  # the rows themselves are tested in `missing_cells`
         yield _about_pairs(WARNING, "shared-gaps", moments, gaps)
 
 

@@ -1,35 +1,39 @@
-"""Uncertainty of the parameters: their covariance, from moments or from scores.
+"""Covariance of the parameters after EM, which holds where the model does not.
 
 | symbol | name here | shape |
 |---|---|---|
-| Cov θ̂ = I⁻¹ / N after EM, I the outer product of scores | ``factor factorᵀ`` | |
-| x ≥ 0: numbers of a law, `Distribution.positive` | ``values`` | (r, n) |
-| g = ∂x / ∂ (μ, v) | ``slopes`` | (r, n, 2k) |
+| s: scores of a row by θ = (log ω, μ, E), see ``fitting/em/scores.py`` | | (p,) |
+| B = mean of s sᵀ | ``scores`` | (p, p) |
+| s_i, H_i: score and curvature of component i alone, by its own parameters | | |
+| J = B + Σ_i mean of γ_i (H_i − s_i s_iᵀ), and that of the prior | ``information`` | (p, p) |
+| Cov θ̂ = J⁻¹ B J⁻¹ / N | ``factor factorᵀ`` | (p, p) |
 
-After EM the formula of a moment fit (``moments/steps.py``) would be wrong, since the estimate no
-longer minimizes these conditions. The information of the scores is used instead, with that of the
-prior: EM maximizes both. Without it, errors of 1,000 for probabilities and weights come from levels
-and gaps of a few rows.
+J is the information of second derivatives by the formula of Louis (1982): that of rows whose
+component is known, less what not knowing it takes. If the model is right, B is J in expectation.
+If it is not, J⁻¹ B J⁻¹ / N is the covariance about the parameters that are closest to the
+distribution of the rows. B is an average over the rows, and noisy where these are few: J counts in
+it as one row for each parameter.
 
-Probabilities and rates that are 0 in a component are fixed in the errors of other parameters. If no
-row of a component has an outcome, the scores of the outcome and of the component's weight are the
-same, and the information of the rows is singular (``python benchmarks/columns.py bounds``).
+Directions that hold less information than a single row whose component is known, as the weights of
+two components that are one, are unknown: they get a large error, and leave the others as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
 from scipy.linalg.lapack import dpotrf, dtrtri
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.families.distribution import Distribution
-from momentmix.fitting.em.scores import add_prior, laws_with_places, settle_floored
+from momentmix.fitting.em.em import joint_of
+from momentmix.fitting.em.scores import add_prior, component_scores, information_matrix
+from momentmix.mixture.density import responsibilities
+from momentmix.mixture.missing import patterns
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
@@ -42,13 +46,12 @@ from momentmix.mixture.parameters import (
 from momentmix.mixture.prior import VariancePrior
 from momentmix.wording import short_repr
 
-# Of the information about a variance: what is left beside the mean, 1 − skewness² / (kurtosis − 1),
-# is rounding where a column has two values, and half for an exponential column. Of two values that
-# are equally frequent there is hardly any to begin with.
-_TOLD, _LEAST_TOLD = 0.02, 1e-3
-_RULE_OF_THREE = 3.0  # rows: a probability that none of n rows shows is below 3/n, by 95 %
 LARGEST_ERROR = 0.5  # of a share: no distribution between 0 and 1 has a larger deviation
-_DEPENDENT = 1e-8  # of eigenvalues of a correlation matrix: probabilities that sum to 1
+_LARGEST_RATIO = 3.0  # of an error to a share or the rest of it: that of n rows is 1/√n
+# Variance of a direction that the rows do not determine, in units of a component's own: so large
+# that a share which depends on it is unknown.
+_UNKNOWN = 10.0
+_STEP = 1e-4  # of the way to the nearest bound, for a second derivative: errors of 1e-8 of it
 
 
 @short_repr
@@ -67,8 +70,10 @@ class Uncertainty:
 
     @property
     def unknown_weights(self) -> NDArray[np.bool_]:
-        """Components whose weights have errors that no share can have, of shape (r,)."""
-        return np.asarray(self.deviations().weights > LARGEST_ERROR)
+        """Components whose weights have errors as large as those of unknown shares, (r,)."""
+        errors, weights = self.deviations().weights, self.estimate.weights
+        limits = np.minimum(LARGEST_ERROR, _LARGEST_RATIO * np.minimum(weights, 1.0 - weights))
+        return np.asarray((errors > limits) & (weights.size > 1))
 
     def reordered(self, order: NDArray[np.int64]) -> Uncertainty:
         """The same with the components in another order."""
@@ -112,64 +117,74 @@ class Uncertainty:
 
 def uncertainty_after_em(
     parameters: Parameters,
-    information: Float,
+    features: Float,
     n_effective: float,
-    score_covariance: Float | None = None,
-    together: Collection[Distribution] = (),
     prior: VariancePrior | None = None,
+    counts: Float | None = None,
+    is_survey: bool = False,
+    n_threads: int = 1,
 ) -> Uncertainty:
-    """Covariance from the information in (log ω, μ, E), carried over to (ω, μ, Σ).
+    """Covariance from features of rows, which count as `counts`; of (ω, μ, Σ).
 
-    E is the relative change of Σ (``mixture/parameters.py``), that of log v for a single feature.
-    Where the covariance B of the scores is not the information I, it is I⁻¹ B I⁻¹. Numbers at a
-    bound, and gaps of laws `together`, are fixed; both matrices change in place. The information of
-    a `prior` is added to that of the rows.
+    Weights of a survey, which are no frequencies, vary with the rows. A cell that a component never
+    sees, or a level that none of its rows has, is known by the prior alone.
     """
-    p, (r, d) = parameters, parameters.means.shape
-    matrices = [information] if score_covariance is None else [information, score_covariance]
+    p, r = parameters, parameters.n_components
+    scores = information_matrix(features, p, n_threads, counts)
+    complete = _component_information(features, p, counts)
+    information = scores + complete - _component_scores(features, p, counts)
+    information[:r, :r] = scores[:r, :r]
+    if is_survey and counts is not None:
+        scores = information_matrix(features, p, n_threads, counts**2)
     if prior is not None:
-        floors = prior.floors(p, n_effective)
-        for matrix in matrices:
-            settle_floored(matrix, p, floors, prior.structure)
-    two_valued = _two_valued(information, p)
-    places = component_places(p)[:, 1 + d :]
-    alone = set(p.blocks.single.tolist())  # of distributions, `_at_bounds` fixes the variance
-    single = [
-        _Fixed(places[c, [j]], np.ones((1, 1)), p.weights[c] / 2)
-        for c, j in two_valued
-        if j in alone
-    ]
-    _fix(matrices, single)
-    if prior is not None:
-        slopes = np.zeros(p.n_places)  # left alone
-        add_prior(slopes, information, p, prior, n_effective, _RULE_OF_THREE)
-    _fix(matrices, _at_bounds(information, p, n_effective, two_valued, together))
+        for matrix in (information, complete):
+            add_prior(np.zeros(p.n_places), matrix, p, prior, n_effective)
     # Variances that follow from means are half of all places of many levels.
-    own = np.delete(np.arange(len(information)), dependent_places(p))
-    information, *scores = (matrix[np.ix_(own, own)] for matrix in matrices)
-    del matrices, score_covariance  # of many levels, hundreds of megabytes
-    scale = np.sqrt(np.maximum(np.diagonal(information), 1e-12))
-    matrix = information / scale[:, None] / scale
-    # Of one component the weight is known: what is there is rounding.
-    matrix[np.diag_indices_from(matrix)] = np.maximum(np.diagonal(matrix), 0.0)
-    root = inverse_root(matrix)
-    if scores:
-        values, vectors = np.linalg.eigh(scores[0] / scale[:, None] / scale)
-        half = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-        root = root @ (root.T @ half)
-    known = root / scale[:, None] / np.sqrt(n_effective)
-    factor = np.zeros((p.n_places, known.shape[1]))
-    factor[own] = known
-    logs = factor[:r]
-    factor[:r] = p.weights[:, None] * (logs - p.weights @ logs)
+    free = np.delete(np.arange(p.n_places), dependent_places(p))
+    information, scores = information[np.ix_(free, free)], scores[np.ix_(free, free)]
+    # In these units the information of rows whose component is known is about 1.
+    units = np.sqrt(np.maximum(np.diagonal(complete)[free], 1e-12))
+    information /= np.outer(units, units)
+    scores /= np.outer(units, units)
+    everywhere = np.zeros(free.size)  # the direction of all log ω together, which changes nothing
+    everywhere[:r] = units[:r] / np.linalg.norm(units[:r])
+    information += np.outer(everywhere, everywhere)
+    information, scores = _raised(information, scores, 1.0 / max(n_effective, 1.0))
+    n_model = float(free.size)
+    scores = (n_effective * scores + n_model * information) / (n_effective + n_model)
+    root = cholesky(scores, lower=True)
+    found = cho_solve(cho_factor(information, lower=True), root)
+    found /= units[:, None] * np.sqrt(n_effective)
+    factor = np.zeros((p.n_places, free.size))
+    factor[free] = found if features.shape[1] >= p.n_free else nan  # so few rows say nothing
+    return Uncertainty(p, _by_parameters(factor, p), on_log_scale=True)
+
+
+def _by_parameters(factor: Float, p: Parameters) -> Float:
+    """Changes of (log ω, μ, E) as those of (ω, μ, Σ); in place."""
+    r, d, places = p.n_components, p.blocks.n_features, component_places(p)
+    factor[:r] = p.weights[:, None] * (factor[:r] - p.weights @ factor[:r])
     own, units = p.blocks.single_or_law, np.ones(len(factor))
-    units[places[:, own]] = p.variances[:, own]
-    units[dependent_places(p)] = 0.0
+    units[places[:, 1 + d + own]] = p.variances[:, own]
     factor *= units[:, None]
     for table, slopes in spread_changes(p):
-        own = places[:, table[np.triu_indices(len(table))]]
+        own = places[:, 1 + d + table[np.triu_indices(len(table))]]
         factor[own] = slopes @ factor[own]
-    return Uncertainty(p, factor, on_log_scale=True)
+    return factor
+
+
+def _raised(information: Float, scores: Float, least: float) -> tuple[Float, Float]:
+    """Both matrices, with errors of `_UNKNOWN` where there is less information than `least`."""
+    lowered = information.copy()
+    lowered[np.diag_indices_from(lowered)] -= least
+    if not dpotrf(lowered, lower=1, overwrite_a=1)[1]:
+        return information, scores
+    values, vectors = eigh(information)
+    weak = vectors[:, values < least]
+    information = information + (weak * (least - values[values < least])) @ weak.T
+    along = scores @ weak
+    rest = scores - weak @ along.T - along @ weak.T + weak @ (weak.T @ along) @ weak.T
+    return information, rest + _UNKNOWN * least * weak @ weak.T
 
 
 def inverse_root(matrix: Float, ridge: float = 1e-8) -> Float:
@@ -184,82 +199,78 @@ def inverse_root(matrix: Float, ridge: float = 1e-8) -> Float:
     return np.asarray((vectors / np.sqrt(np.maximum(values, max(ridge, 1e-10)))) @ vectors.T)
 
 
-# -- numbers that are fixed -----------------------------------------------------------------------
+# -- components by themselves ---------------------------------------------------------------------
 
 
-class _Fixed(NamedTuple):
-    """Numbers of a component: their slopes (m, q) by parameters at q places, and what is known.
-
-    The information `known` about each of them, (m,), is by itself: it takes the place of what the
-    rows say of the numbers and other parameters together.
-    """
-
-    places: Int
-    slopes: Float
-    known: Any
-
-
-def _fix(matrices: list[Float], numbers: Iterable[_Fixed]) -> None:
-    """Take numbers out of information matrices, and put in what is known of each; in place."""
-    for places, slopes, known in numbers:
-        along = np.linalg.qr(slopes.T)[0]
-        for matrix in matrices:
-            matrix[places] -= along @ (along.T @ matrix[places])
-            matrix[:, places] -= (matrix[:, places] @ along) @ along.T
-            matrix[np.ix_(places, places)] += (slopes.T * known) @ slopes
+def _component_scores(features: Float, p: Parameters, counts: Float | None) -> Float:
+    """Σ_i mean of γ_i s_i s_iᵀ, in blocks by component; 0 for weights, which J has in B."""
+    total, n_rows = np.zeros((p.n_places,) * 2), 0.0
+    places = component_places(p)[:, 1:]
+    for rows, shares, scores in component_scores(features, p):
+        weights = np.ones(shares.shape[1]) if counts is None else counts[rows]
+        n_rows += float(weights.sum())
+        for own, share, score in zip(places, shares, scores, strict=True):
+            relative = weights / np.maximum(share, 1e-300)
+            total[np.ix_(own, own)] += (score[1:] * relative) @ score[1:].T
+    return total / n_rows
 
 
-def _two_valued(information: Float, p: Parameters) -> list[tuple[int, int]]:
-    """Components and first features of numbers that have two values within a component."""
-    d, places, found = p.means.shape[1], component_places(p), []
-    laws = [law.features for law in p.blocks.laws if law.free[0]]
-    for own in (*((j,) for j in p.blocks.single.tolist()), *laws):
-        for c in range(p.n_components):
-            spread, others = places[c, 1 + d + own[0]], places[c, 1 + np.array(own)]
-            across, known = information[others, spread], information[spread, spread]
-            beside = information[np.ix_(others, others)]
-            left = known - across @ np.linalg.lstsq(beside, across, rcond=_DEPENDENT)[0]
-            if left < _TOLD * known or known < _LEAST_TOLD * p.weights[c]:
-                found.append((c, own[0]))
-    return found
+def _component_information(features: Float, p: Parameters, counts: Float | None) -> Float:
+    """Σ_i mean of γ_i H_i: of Gaussians as expected, of other distributions as the rows have it."""
+    d, places, total = p.blocks.n_features, component_places(p), np.zeros((p.n_places,) * 2)
+    weights = np.ones(features.shape[1]) if counts is None else counts
+    shares = responsibilities(joint_of(features, p))[0] * (weights / weights.sum())
+    single, with_missing = p.blocks.single, patterns(features, p.blocks)
+    total[places[:, 1 + single], places[:, 1 + single]] = (
+        p.weights[:, None] / p.variances[:, single]
+    )
+    total[places[:, 1 + d + single], places[:, 1 + d + single]] = 0.5 * p.weights[:, None]
+    for block, table in p.blocks.places:
+        a, b = np.triu_indices(block.size)
+        own = np.concatenate([1 + block, 1 + d + table[a, b]])
+        parts = [x for x in with_missing if x.block[0] == block[0]]
+        for i, matrix in enumerate(p.spread[..., table]):
+            root, share = np.linalg.cholesky(matrix), float(p.weights[i])
+            inverse, k = np.linalg.inv(root), block.size
+            known = np.zeros((own.size, own.size))
+            every = np.arange(k)
+            some = [(np.searchsorted(block, x.observed), shares[i, x.rows].sum()) for x in parts]
+            for observed, part in [*some, (every, share - sum(part for _, part in some))]:
+                half = root[observed]
+                q = half.T @ np.linalg.solve(half @ half.T, half)  # I where all are observed
+                known[:k, :k] += part * inverse.T @ q @ inverse
+                by_spread = (
+                    q[a[:, None], a] * q[b[:, None], b] + q[a[:, None], b] * q[b[:, None], a]
+                )
+                known[k:, k:] += part * by_spread
+            halves = np.append(np.ones(k), np.where(a == b, 0.5, 1.0))
+            total[np.ix_(places[i, own], places[i, own])] = known * np.outer(halves, halves)
+    for number, law in enumerate(p.blocks.laws):
+        own, sums = np.array(law.features), shares @ features[p.blocks.statistics_of(number)].T
+        at = places[:, np.concatenate([1 + own, 1 + d + own])]
+        units = np.hstack([np.ones_like(own * p.means[:, own]), p.variances[:, own]])
+        known = _curvature(law, *p.of_law(law), sums) * units[:, :, None] * units[:, None, :]
+        total[at[:, :, None], at[:, None, :]] = known
+    places = places[:, 0]
+    total[places, places] = p.weights
+    return total
 
 
-def _at_bounds(
-    information: Float,
-    p: Parameters,
-    n_rows: float,
-    two_valued: Collection[tuple[int, int]],
-    together: Collection[Distribution],
-) -> Iterator[_Fixed]:
-    """Yield numbers of laws that the rows of a component do not distinguish from 0."""
-    counts = np.maximum(n_rows * p.weights, 1e-12)
-    for law, means, variances, places in laws_with_places(p):
-        units = np.hstack([np.ones_like(means), variances])[:, None]
-        values, slopes = (x(means, variances) for x in (law.positive, law.positive_slopes))
-        fixed, errors = law.at_zero(means, variances, counts), np.ones_like(values)
-        for c in np.flatnonzero(fixed.any(axis=1)):
-            numbers = np.flatnonzero(fixed[c])
-            turns = law.turns(means[c], variances[c], numbers) / units[c]
-            own = information[np.ix_(places[c], places[c])]
-            known = np.maximum(n_rows * ((turns @ own) * turns).sum(axis=1), 0.0)
-            own_values = np.maximum(values[c, numbers], 1e-12)  # rounding may leave less than 0
-            slope = np.minimum(law.prior_positive[numbers] / own_values, counts[c])
-            # A third of the x at which the log-likelihood −slope · x − known · x² / 2 is −3: with
-            # certain labels the slope is the number of rows, and x = 3/n, the rule of three.
-            # Where counts are all 0, nothing tells their dispersion: as little as their mean.
-            slope = np.where((slope > 0.0) | (known > 0.0), slope, counts[c])
-            errors[c, numbers] = 2.0 / (slope + np.sqrt(slope**2 + 6.0 * known))
-        if law in together:
-            gap = np.clip(values[:, 0], 1e-12, 1 - 1e-12)
-            alone = ~fixed[:, 0] & ~fixed[:, 1]
-            fixed[alone, 0] = True
-            errors[alone, 0] = np.sqrt(gap * (1 - gap) / counts)[alone]
-        never, own_slopes, own_errors = law.never_observed(means, variances, counts)
-        two = [c for c, j in two_valued if j == law.features[0]]
-        fixed[two, -1] |= ~never[two]
-        errors[two, -1] = values[two, -1] * np.sqrt(2.0 / counts[two])
-        fixed = np.hstack([fixed, np.repeat(never[:, None], own_slopes.shape[1], axis=1)])
-        slopes = np.concatenate([slopes, own_slopes], axis=1) * units
-        known_by_law = np.hstack([errors, own_errors]) ** -2.0 / n_rows
-        for c in np.flatnonzero(fixed.any(axis=1)):
-            yield _Fixed(places[c], slopes[c, fixed[c]], known_by_law[c, fixed[c]])
+def _curvature(law: Distribution, means: Float, variances: Float, sums: Float) -> Float:
+    """Minus second derivatives of sums of log p by (E z, Var z), (r, 2w, 2w): differences."""
+    w, values = means.shape[1], law.positive(means, variances)[..., None]
+    slopes = np.abs(law.positive_slopes(means, variances))
+    ways = np.divide(values, slopes, where=slopes > 0, out=np.full_like(slopes, np.inf))
+    both = np.hstack([means, variances])
+    reach = np.hstack([np.sqrt(variances), variances])
+    steps = _STEP * np.minimum(reach, ways.min(axis=1, initial=np.inf))
+    found = np.zeros((*both.shape, 2 * w))
+    for j in range(2 * w):
+        ends = []
+        for sign in (1.0, -1.0):
+            moved = both.copy()
+            moved[:, j] += sign * steps[:, j]
+            table = law.scores(moved[:, :w], moved[:, w:])
+            ends.append((table @ sums[:, :, None])[..., 0])
+        found[:, j] = (ends[1] - ends[0]) / (2.0 * steps[:, j, None])
+    return 0.5 * (found + found.swapaxes(1, 2))

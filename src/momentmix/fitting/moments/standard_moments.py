@@ -32,7 +32,6 @@ from momentmix.families.distribution import MOST_FLOOR, Distribution, with_joine
 from momentmix.families.gaussian import LEAST_STEPS
 from momentmix.index_sets import colex_rank, index_sets, sets_without
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR, Structure
 from momentmix.tables.schema import Schema
 from momentmix.wording import short_repr
@@ -217,23 +216,6 @@ class StandardMoments:
             if left is not None and left.features:
                 laws.append(left.at(tuple(int(number[j]) for j in left.features)))
         return self._without(self.constant, tuple(laws))
-
-    def testable(self, p: Parameters) -> tuple[StandardMoments, Parameters] | None:
-        """Moments and parameters of columns without gaps at random; None where all have some.
-
-        Such gaps may depend on other columns, so that features which are 0 in their place have
-        other moments than their law.
-        """
-        gaps = np.zeros(self.n_features, dtype=bool)
-        gaps[[j for law in self.laws if law.at_random for j in law.features]] = True
-        gaps[[j for value, seen, _ in p.blocks.missing for j in (value, seen)]] = True
-        if not gaps.any():
-            return self, p
-        if gaps.all():
-            return None
-        part = p.restricted(np.flatnonzero(~gaps))
-        laws = self.alone.restricted(np.flatnonzero(~gaps)).laws
-        return self._without(gaps, laws), part
 
     def _without(
         self, left_out: NDArray[np.bool_], laws: tuple[Distribution, ...]

@@ -66,13 +66,14 @@ def test_parameters_are_within_their_errors(fitted):
     assert ((low < result.mixture.means) & (result.mixture.means < high)).all()
 
 
-def test_groups_are_useful_though_nothing_was_tested(fitted):
-    certificate = fitted[1].certificate
-    assert certificate.verdict == "useful"
-    assert certificate.description.level == "close"
-    assert "joined columns with missing cells" in certificate.untested[0]
-    assert certificate.support.supported
-    assert str(certificate).count("no test:") == 1
+def test_a_right_fit_passes_on_completed_rows_and_a_wrong_one_does_not(fitted):
+    rows, result = fitted
+    assert result.certificate.verdict == "passed"
+    assert result.certificate.test.testable
+    assert result.certificate.support.supported
+    wrong = mm.fit(rows, 3, missing="mar", blocks="diag", random_state=0, n_threads=1).certificate
+    assert wrong.test.is_rejected
+    assert wrong.verdict != "passed"
 
 
 def test_number_and_blocks_are_chosen_from_rows_with_gaps():

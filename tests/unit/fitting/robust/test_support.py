@@ -8,7 +8,6 @@ import pytest
 from fitting_helpers import parameters_of, random_mixture
 
 import momentmix as mm
-from momentmix.fitting import answers as module
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import summarized
 from momentmix.fitting.from_moments import (
@@ -16,6 +15,7 @@ from momentmix.fitting.from_moments import (
     disagreement,
     support_from_moments,
 )
+from momentmix.fitting.inference import certify as module
 from momentmix.fitting.inference.over_identification import OverIdentification
 from momentmix.fitting.moments.fit import SMALLER, MomentFit, fit_moments
 from momentmix.mixture.parameters import Parameters

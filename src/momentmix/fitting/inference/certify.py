@@ -1,0 +1,240 @@
+"""Standard errors and the certificate of an answer, made once, when they are asked for.
+
+*Support.* Where a mixture with one component less passes the same test, the moments do not need the
+last component. Where another mixture with as many components fits about as well and sorts rows
+otherwise, the moments do not tell the two apart. With rows, the number is supported if the
+likelihood or the moments reject one component less.
+
+*Predicted loss.* The test asks whether the model is wrong; with few rows it accepts answers that
+are worthless. The loss is what their noise costs: rows and labels are drawn from the fitted
+mixture, and the accuracies of that mixture and of mixtures drawn from its covariance are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import log, nan
+
+import numpy as np
+
+from momentmix._typing import Float
+from momentmix.capacity import robust_rank
+from momentmix.findings.finding import FATAL, found
+from momentmix.fitting.context import FitContext
+from momentmix.fitting.em.em import Sample, joint_of, log_likelihood
+from momentmix.fitting.em.pooling import one_less
+from momentmix.fitting.halves import Again, Halves, is_clear
+from momentmix.fitting.inference.certificate import Certificate, Support
+from momentmix.fitting.inference.completed_rows import completed, is_missing_at_random
+from momentmix.fitting.inference.description import describe, described_by_effect
+from momentmix.fitting.inference.findings import (
+    LEAST_ROWS_PER_PARAMETER,
+    collect_findings,
+    weight_findings,
+)
+from momentmix.fitting.inference.missing_cells import about_missing
+from momentmix.fitting.inference.over_identification import (
+    CLEAR_P_VALUE,
+    UNTESTABLE,
+    OverIdentification,
+    check_conditions,
+)
+from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
+from momentmix.fitting.moments.covariance import MomentSpread
+from momentmix.fitting.moments.standard_moments import StandardMoments
+from momentmix.fitting.outcome import CLEAR_LOSS
+from momentmix.mixture.density import most_probable
+from momentmix.mixture.gaussian import features_of
+from momentmix.mixture.gaussian import sample as drawn_rows
+from momentmix.mixture.parameters import Parameters
+from momentmix.mixture.separation import separation_of
+from momentmix.tables.rows import proportional_places
+
+DRAWN_ROWS = 2500  # drawn to compare mixtures: the same for all, so that differences are precise
+_DRAWS = 20  # of parameters: enough for the ninth decile of the loss
+_STEPS = 40  # of EM after a merge
+_FEW_ROWS = 2500  # for a first look, with ten rows a parameter at least
+CERTIFICATE_SEED = 41  # of certificates: one mixture has one verdict, whatever the seed of the fit
+
+Usable = Callable[[Parameters], Parameters]
+
+
+def certify_rows(
+    sample: Sample,
+    p: Parameters,
+    context: FitContext,
+    features: Float,
+    counts: Float | None,
+    is_survey: bool,
+    halves: Halves,
+) -> tuple[Uncertainty, Certificate]:
+    """Standard errors and certificate of a fit to rows, of which T(z) of some are `features`."""
+    moments, support = sample.moments, None
+    with context.clock.stage("standard errors"):
+        prior = context.prior(moments, p.blocks, moments.n_counted, p.n_components)
+        uncertainty = uncertainty_after_em(
+            p, features, moments.n_effective, prior, counts, is_survey, context.n_threads
+        )
+    with context.clock.stage("halves"):
+        again = halves.compare(p)._replace(cut=halves.cut(p))
+    tested = moments, p
+    if is_missing_at_random(p):
+        rows = features
+        if counts is not None:  # as many as can be drawn without copies
+            rows = features[:, proportional_places(counts, int(counts.sum() / counts.max()))]
+        tested = completed(moments, p, rows)
+    if p.n_components > 1:
+        with context.clock.stage("support"):
+            support = support_from_rows(sample, p, context)
+        if support.supported is False and is_clear(p, again.reproducibility.min()):
+            support = Support(p.n_components, True, "other rows give all groups, with gaps")
+    certificate = _certificate(moments, p, tested, uncertainty, support, context, again=again)
+    if not p.blocks.missing:
+        known = certificate.findings
+        known.extend([*about_missing(moments, p, features, counts, known)])
+    return uncertainty, certificate
+
+
+def certify_moments(
+    moments: StandardMoments,
+    p: Parameters,
+    context: FitContext,
+    uncertainty: Uncertainty,
+    support: Support | None,
+    usable: Usable,
+) -> Certificate:
+    """Certificate of a fit to moments alone; `usable` makes draws of parameters like the answer."""
+    return _certificate(moments, p, (moments, p), uncertainty, support, context, usable)
+
+
+def _certificate(
+    moments: StandardMoments,
+    p: Parameters,
+    tested: tuple[StandardMoments, Parameters],
+    uncertainty: Uncertainty,
+    support: Support | None,
+    context: FitContext,
+    usable: Usable | None = None,
+    again: Again | None = None,
+) -> Certificate:
+    """Test of the moments `tested`, predicted loss, findings, and what halves gave `again`."""
+    with context.clock.stage("certificate"):
+        loss, has_few_rows = 0.0, _has_few_rows(moments, p)
+        if has_few_rows or (support is not None and support.supported is False):
+            loss = nan  # of parameters that are not identified, errors say nothing
+        elif p.n_components > 1:
+            loss = predicted_loss(p, uncertainty, context.rng, usable)
+        noise = context.noise(moments) if tested[0] is moments else None
+        test = run_test(*tested, noise, usable is None)
+        order = context.order_of(p)
+        ordered = p[order]  # findings name components by number
+        capacity = robust_rank(moments.n_features, moments.order, p.blocks)
+        findings = collect_findings(
+            moments, ordered, (tested[0], tested[1][order]), test, capacity, usable is None,
+            context.checked,
+        )  # fmt: skip
+        if not has_few_rows:
+            findings += weight_findings(uncertainty, order)
+        stability, description = np.zeros(0), described_by_effect(test)
+        if again is not None:
+            stability = again.reproducibility[order]
+            if again.cut and test.is_rejected:
+                places = sorted(int(np.flatnonzero(order == i)[0]) for i in again.cut)
+                findings.append(found(FATAL, "cut", components=places))
+            description = describe(again.unseen, moments, test.is_rejected)
+            if description.misfits:
+                apart = [f"distance {description.columns[x]:.2f}" for x in description.misfits]
+                findings.append(found(FATAL, "column-shape", description.misfits, asides=apart))
+        return Certificate(
+            test, loss, findings, p.n_components, support, usable is None, stability,
+            separation_of(ordered, lambda z: joint_of(features_of(z, p.blocks), ordered)),
+            description,
+        )  # fmt: skip
+
+
+def run_test(
+    moments: StandardMoments, p: Parameters, noise: MomentSpread | None, after_rows: bool
+) -> OverIdentification:
+    """The over-identification test, where there are rows enough."""
+    if _has_few_rows(moments, p):
+        return UNTESTABLE
+    rng = np.random.default_rng(CERTIFICATE_SEED)
+    return check_conditions(moments, p, rng, after_rows=after_rows, noise=noise)
+
+
+def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
+    """Whether neither test nor errors say anything, which is a fatal finding."""
+    return moments.n_effective < LEAST_ROWS_PER_PARAMETER * parameters.n_free
+
+
+def predicted_loss(
+    answer: Parameters,
+    uncertainty: Uncertainty,
+    rng: np.random.Generator,
+    finish: Callable[[Parameters], Parameters] | None = None,
+) -> float:
+    """Loss of accuracy that nine of ten draws of the parameters stay below.
+
+    Not the mean: where components overlap strongly the true loss exceeded it in half of the cases.
+    """
+    rows, labels = drawn_rows(answer, DRAWN_ROWS, rng)
+    features = features_of(rows, answer.blocks)
+    drawn = uncertainty.draw(rng, _DRAWS)
+
+    def accuracy(parameters: Parameters) -> float:
+        return float((most_probable(joint_of(features, parameters)) == labels).mean())
+
+    drawn = drawn if finish is None else finish(drawn)
+    losses = accuracy(answer) - np.array([accuracy(drawn[k]) for k in range(_DRAWS)])
+    return max(0.0, float(np.quantile(losses, 0.9)))
+
+
+# -- support of the number of components --------------------------------------------------------
+
+
+def support_from_rows(sample: Sample, parameters: Parameters, context: FitContext) -> Support:
+    """Whether the likelihood or the moments reject one component less."""
+    p, moments, features = parameters, sample.moments, sample.features
+    n, n_sampled = moments.n_counted, features.shape[1]
+    structure = moments.structure(p.blocks)
+    price = 0.5 * p.blocks.n_parameters * log(n) / n  # of the last component, in nats a row
+    large = log_likelihood(sample.judges, p)
+    for size in sorted({min(max(_FEW_ROWS, 10 * p.n_free), n_sampled), n_sampled}):
+        few, clear = features[:, :size], price + CLEAR_LOSS + p.n_free / size
+        # Where every merge stays far below, further steps would not change the answer.
+        smaller = one_less(
+            few, p, structure, _STEPS, n_threads=context.n_threads, least_gain=price / 20,
+            target=log_likelihood(few, p) - clear,
+        )  # fmt: skip
+        loss = large - log_likelihood(sample.judges, smaller)
+        if loss > clear:
+            break
+    # From few rows the test rejects columns that are not normal, and finds no groups.
+    if loss <= price and not _has_few_rows(moments, smaller):
+        if is_missing_at_random(smaller):
+            tested, noise = completed(moments, smaller, features), None
+        else:
+            tested, noise = (moments, smaller), context.noise(moments)
+        test = check_conditions(*tested, context.rng, correlations=False, noise=noise)
+        if test.testable and test.p_value < CLEAR_P_VALUE:
+            return Support(
+                p.n_components, True, f"the moments reject {fewer_components(p.n_components)}"
+            )
+    return support_by_bic(p.n_components, loss, price)
+
+
+def support_by_bic(r: int, loss: float, price: float) -> Support:
+    """Whether r components are supported, if one less loses so many nats a row, and BIC asks."""
+    fewer = fewer_components(r)
+    if loss > price:
+        return Support(r, True, f"BIC rejects {fewer}")
+    text = (
+        f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
+        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}."
+    )
+    return Support(r, False, text)
+
+
+def fewer_components(r: int) -> str:
+    """One component less, in words."""
+    return f"{r - 1} component{'s' if r > 2 else ''}"
