@@ -19,10 +19,11 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+from passes import TASKS, in_turns
 
 HERE = Path(__file__).resolve().parent
 COMMIT = "7c52438"
@@ -178,17 +179,6 @@ SPEED = {
     "fit-rows": 1.05, "fit-few-rows": 1.05, "fit-families": 1.05, "fit-gaps": 1.05,
     "fit-summary": 1.5, "summary-8-15": 1.5, "summary-yes-no": 1.5,
 }  # fmt: skip
-IMPORT = """
-import subprocess, sys, time
-def best(code):
-    times = []
-    for _ in range(9):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True)
-        times.append(time.perf_counter() - start)
-    return min(times)
-print(best("import momentmix") - best("pass"))
-"""
 GPU = """
 import time, torch
 import momentmix as mm
@@ -204,51 +194,29 @@ print(best)
 
 
 def speed(s):
-    from versions import TASKS, run
-
+    checkouts = list(s.checkouts.values())
     for task, limit in SPEED.items():
-        times = {side: [] for side in s.checkouts}
-        for k in range(2 if s.is_small else 4):
-            for side in list(times)[:: -1 if k % 2 else 1]:
-                times[side].append(run(s.checkouts[side], TASKS[task])[0])
-        best = {side: min(x) for side, x in times.items()}
+        pairs = in_turns(checkouts, TASKS[task], 2 if s.is_small else 4)
+        best = {side: pair[0] for side, pair in zip(s.checkouts, pairs, strict=True)}
         is_ok = best["now"] <= limit * best["before"]
         yield line(f"time: {task}", f"≤ {limit:.2f} ×", best, is_ok, "{:.3f} s")
-    found = s.both(lambda k: float(s.python(k, "-c", IMPORT)))
-    yield line("time: import", "≤ 0.1 s", found, found["now"] <= 0.1, "{:.3f} s")
+    both = [in_turns(checkouts, TASKS[task], 1) for task in ("import", "python")]
+    times = [one[0] - other[0] for one, other in zip(*both, strict=True)]
+    times = dict(zip(s.checkouts, times, strict=True))
+    yield line("time: import", "≤ 0.1 s", times, times["now"] <= 0.1, "{:.3f} s")
     has_gpu = [sys.executable, "-c", "import torch; assert torch.cuda.is_available()"]
     if subprocess.run(has_gpu, stderr=subprocess.DEVNULL, check=False).returncode:
         yield "time: moments on a GPU", "≤ 1.18 ×", "", "", "not run: no torch with a GPU"
         return
-    found = s.both(lambda k: float(s.python(k, "-c", GPU)))
-    is_ok = found["now"] <= found["before"] / 0.85
-    yield line("time: moments on a GPU", "≤ 1.18 ×", found, is_ok, "{:.3f} s")
-
-
-WRITE = """
-import sys, numpy as np, pyarrow as pa, pyarrow.parquet as pq
-rng, writer = np.random.default_rng(0), None
-for _ in range(100):
-    rows = rng.normal(size=(100_000, 15))
-    table = pa.table({f"x{j}": rows[:, j] for j in range(15)})
-    writer = writer or pq.ParquetWriter(sys.argv[1], table.schema)
-    writer.write_table(table)
-writer.close()
-"""
-PEAK = """
-import resource, subprocess, sys
-subprocess.run([sys.executable, "-m", "momentmix", "summarize", *sys.argv[1:]], check=True,
-               capture_output=True)
-print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024)
-"""
+    times = s.both(lambda k: float(s.python(k, "-c", GPU)))
+    is_ok = times["now"] <= times["before"] / 0.85
+    yield line("time: moments on a GPU", "≤ 1.18 ×", times, is_ok, "{:.3f} s")
 
 
 def memory(s):
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
-        s.python("now", "-c", WRITE, path)
-        found = s.both(lambda k: float(s.python(k, "-c", PEAK, path, "-o", f"{folder}/{k}.mms")))
-    yield line("memory: a pass over 1e7 rows", "≤ 300 MB", found, found["now"] <= 300, "{:.0f} MB")
+    pairs = in_turns(list(s.checkouts.values()), TASKS["parquet-1e7"], 1)
+    peaks = {side: peak for side, (_, peak) in zip(s.checkouts, pairs, strict=True)}
+    yield line("memory: a pass over 1e7 rows", "≤ 300 MB", peaks, peaks["now"] <= 300, "{:.0f} MB")
 
 
 MERGE = """

@@ -2,7 +2,6 @@
 
     python benchmarks/trust.py structured --jobs 2      # wrong and passed; with rows, beside EM
     python benchmarks/trust.py generic --jobs 2         # good fits that are passed
-    python benchmarks/trust.py auto --jobs 2            # number of components
     python benchmarks/trust.py shape --jobs 2           # a column that is not Gaussian is named
     python benchmarks/trust.py intervals --jobs 2       # coverage of 95 % intervals
 
@@ -16,7 +15,6 @@ import os
 import time
 from collections import Counter
 from functools import partial
-from itertools import combinations
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy; --jobs inherits it
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -26,8 +24,7 @@ import draws
 import numpy as np
 import pandas as pd
 from draws import GENERIC
-from results import accuracies, as_mixture, each, nearest, number, share, sklearn_fit, within
-from sklearn.mixture import GaussianMixture
+from results import accuracies, as_mixture, each, nearest, share, sklearn_fit, within
 
 import momentmix as mm
 
@@ -64,15 +61,11 @@ def structured_draw(case, rng):
     return name, truth, truth.sample(log_uniform(rng, 5e3, 2e5), rng)[0]
 
 
-def generic_draw(case, rng, least_weight=0.0, one=False):
-    """Name, truth and rows; no more components than order 4 tells apart, from one where `one`."""
+def generic_draw(case, rng):
+    """Name, truth and rows; no more components than order 4 tells apart."""
     name = list(GENERIC)[case % len(GENERIC)]
     d = int(rng.integers(6, 16))
-    least = 1 if one and name != "light" else 2
-    r = int(rng.integers(least, min(8, d // 2 + 1) + 1))
-    truth = GENERIC[name](r, d, rng)
-    while truth.weights.min() < min(least_weight, 0.02 if name == "light" else 1):
-        truth = GENERIC[name](r, d, rng)
+    truth = GENERIC[name](int(rng.integers(2, min(8, d // 2 + 1) + 1)), d, rng)
     return name, truth, truth.sample(log_uniform(rng, 2e4, 1e5), rng)[0]
 
 
@@ -184,72 +177,6 @@ def generic_counts(results, a):
         yield (
             f"from {data}: good fits passed {share(sum(map(passed, good)), len(good))}; bad fits "
             f"passed {sum(map(passed, bad))} of {len(bad)}; {verdicts(records)}"
-        )
-
-
-# -- the number of components ---------------------------------------------------------------------
-
-AUTO = {"structured rows": 40, "generic rows": 60, "generic summary": 60}
-
-
-def auto(case, a):
-    """The number of components: structured with rows, generic with rows and from a summary."""
-    group, seed = case
-    rng = np.random.default_rng([a.first, seed])
-    if group == "structured rows":
-        kind, truth, rows = structured_draw(seed, rng)
-    else:
-        kind, truth, rows = generic_draw(seed, rng, least_weight=0.05, one=True)
-    data = mm.summarize(rows, order=a.order) if group.endswith("summary") else rows
-    result = named(seed, kind, truth, rows) | {"group": group, "rows": fitted(data, "auto")[1]}
-    return result | {"supported": bool(rows_support(truth, rows))}
-
-
-def rows_support(truth, rows):
-    """Whether BIC prefers the true number to one component fewer, each at its best.
-
-    EM starts at the truth, and at the truth with two components merged: the three pairs that cost
-    the least likelihood. No method can be asked for a number that the rows do not support.
-    """
-    if truth.n_components == 1:
-        return True
-    fewer = [merged(truth, i, j) for i, j in combinations(range(truth.n_components), 2)]
-    fewer.sort(key=lambda mixture: -mixture.log_prob(rows[:5000]).mean())
-    return bic_from(truth, rows) < min(bic_from(mixture, rows) for mixture in fewer[:3])
-
-
-def merged(truth, i, j):
-    """The mixture with component j in component i: same mean and variances of the two together."""
-    weights, means, variances = (x.copy() for x in (truth.weights, truth.means, truth.variances))
-    weights[i] += weights[j]
-    share_of_j = truth.weights[j] / weights[i]
-    means[i] += share_of_j * (means[j] - means[i])
-    distance = truth.means[j] - truth.means[i]
-    variances[i] += share_of_j * (variances[j] - variances[i])
-    variances[i] += share_of_j * (1 - share_of_j) * distance**2
-    kept = np.arange(truth.n_components) != j
-    return draws.diagonal(weights[kept], means[kept], variances[kept])
-
-
-def bic_from(start, rows):
-    """BIC after EM from a mixture."""
-    return GaussianMixture(
-        start.n_components, covariance_type="diag", max_iter=200, means_init=start.means,
-        weights_init=start.weights.clip(0.0, 1.0), precisions_init=1 / start.variances,
-    ).fit(rows).bic(rows)  # fmt: skip
-
-
-def auto_counts(results, a):
-    for group in AUTO:
-        some = [x for x in results if x["group"] == group]
-        wrong = [x for x in some if x["rows"].get("n_components") != x["r"]]
-        numbers = ", ".join(f"{x['r']}→{x['rows'].get('n_components', '-')}" for x in wrong)
-        supported = [x for x in some if x["supported"]]
-        n_missed = sum(x["supported"] for x in wrong)
-        yield (
-            f"{group}: right {share(len(some) - len(wrong), len(some))} {numbers}; where the rows "
-            f"support the number {share(len(supported) - n_missed, len(supported))}; of the wrong "
-            f"ones passed {sum(passed(x['rows']) for x in wrong)}"
         )
 
 
@@ -365,7 +292,6 @@ def attempt(command, a, case):
 COMMANDS = {
     "structured": (structured, structured_counts, 60),
     "generic": (generic, generic_counts, 150),
-    "auto": (auto, auto_counts, None),
     "shape": (shape, shape_counts, 150),
     "intervals": (intervals, intervals_counts, 60),
 }
@@ -376,7 +302,7 @@ def main():
     sub = parser.add_subparsers(required=True, dest="command")
     for name, (command, _, _) in COMMANDS.items():
         p = sub.add_parser(name, help=command.__doc__.replace("%", "%%"))
-        p.add_argument("--cases", type=number, help="in each group; by default those of the figure")
+        p.add_argument("--cases", type=int, help="by default those of the figure")
         p.add_argument("--first", type=int, default=0, help="seed of all cases")
         p.add_argument("--jobs", type=int, default=1, help="processes, of one thread each")
         p.add_argument("--order", type=int, default=4, help="of the summaries")
@@ -387,11 +313,8 @@ def main():
             p.add_argument("--summary-only", action="store_true", help="no fits of rows")
     a = parser.parse_args()
     _, count, n_cases = COMMANDS[a.command]
-    cases = range(a.cases or n_cases or 0)
-    if a.command == "auto":
-        cases = [(group, k) for group, n in AUTO.items() for k in range(a.cases or n)]
     results, n_errors = [], 0
-    for result in each(partial(attempt, a.command, a), list(cases), a.jobs):
+    for result in each(partial(attempt, a.command, a), range(a.cases or n_cases), a.jobs):
         if "error" in result:
             n_errors += 1
             print(f"case {result['case']} ended with {result['error']}", flush=True)
