@@ -39,7 +39,7 @@ from momentmix.fitting.options import Number
 from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.parallel import few_threads
-from momentmix.progress import check_asked, step
+from momentmix.progress import step
 from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.memory import MemoryTable
@@ -103,7 +103,7 @@ def summarize(
     """
     if missing == "mar":
         raise InputError(NO_MAR)
-    with step("Summarizing", check_asked(progress)):
+    with step("Summarizing", progress):
         rows = DaskRows(data, columns, missing, families, shard_id, retries)
         warn_of_notes(rows.notes)
         return rows.summary(usual_order(rows.n_features) if order is None else order, squared_order)
@@ -137,7 +137,7 @@ def fit(
     FitResult
         Standard errors after passes over the rows come from a sample of at most 40,000 rows.
     """
-    with step("Fitting", check_asked(progress)):
+    with step("Fitting", progress):
         rows = DaskRows(data, columns, missing, families, retries=retries)
         return local.fit(rows, n_components, progress=progress, **options)
 

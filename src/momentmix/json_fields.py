@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from math import isfinite
+from math import inf, isfinite
 from operator import attrgetter
 from sys import float_info
 from typing import Any
@@ -78,12 +78,15 @@ def check_version(document: Any, place: str, known: int) -> None:
         )
 
 
-def _checked(is_valid: Callable[[Any], bool], requirement: str) -> Decoder:
-    """Decoder of what is the same in Python and in JSON."""
+def _kind(types: tuple[type, ...], name: str, least: float = -inf, most: float = inf) -> Decoder:
+    """Values of these very types; numbers within bounds that a double can hold."""
 
     def decode(value: Any, place: str) -> Any:
-        if not is_valid(value):
-            raise ValueError(f"{place} must {requirement}")
+        is_number = type(value) in (int, float)
+        if type(value) not in types or (float in types and is_number and not _is_double(value)):
+            raise ValueError(f"{place} must be {name}")
+        if is_number and not least <= value <= most:
+            raise ValueError(f"{place} is {str(value)[:20]}, out of range")
         return value
 
     return decode
@@ -94,29 +97,25 @@ def _is_double(value: Any) -> bool:
     return type(value) in (int, float) and abs(value) <= float_info.max
 
 
-text: Decoder = _checked(lambda x: isinstance(x, str), "be a string")
-boolean = _checked(lambda x: isinstance(x, bool), "be true or false")
-column = _checked(lambda x: type(x) in (str, int), "be a string or an integer")
+text = _kind((str,), "a string")
+boolean = _kind((bool,), "true or false")
+column = _kind((str, int), "a string or an integer")
+
+
+def anything(value: Any, place: str) -> Any:
+    """Take a value of any kind."""
+    return value
 
 
 def integer(least: float = -(1 << 63), most: float = (1 << 63) - 1) -> Decoder:
     """An integer within bounds, by default of 64 bits."""
-    return _bounded(_checked(lambda x: type(x) is int, "be an integer"), least, most)
+    return _kind((int,), "an integer", least, most)
 
 
-def number(least: float = -np.inf, most: float = np.inf) -> Decoder:
+def number(least: float = -inf, most: float = inf) -> Decoder:
     """A number within bounds; null stands for NaN and infinity, which JSON does not have."""
-    decode = _bounded(_checked(_is_double, "be a number or null"), least, most)
+    decode = _kind((int, float), "a number or null", least, most)
     return lambda value, place: float("nan") if value is None else float(decode(value, place))
-
-
-def _bounded(decode: Decoder, least: float, most: float) -> Decoder:
-    def decode_and_compare(value: Any, place: str) -> Any:
-        if not least <= decode(value, place) <= most:
-            raise ValueError(f"{place} is {str(value)[:20]}, out of range")
-        return value
-
-    return decode_and_compare
 
 
 def array(*shape: int | None, nulls: bool = False) -> Decoder:
@@ -143,19 +142,15 @@ def array(*shape: int | None, nulls: bool = False) -> Decoder:
 
 def choice(members: type[Enum]) -> Decoder:
     """A member of an enumeration, by its value."""
-    values = [member.value for member in members]
-    known = _checked(lambda x: x in values, f"be one of {', '.join(map(repr, values))}")
-    return lambda value, place: members(known(text(value, place), place))
 
+    def decode(value: Any, place: str) -> Any:
+        try:
+            return members(text(value, place))
+        except ValueError:
+            values = ", ".join(repr(member.value) for member in members)
+            raise ValueError(f"{place} must be one of {values}") from None
 
-def plain_value(value: Any, place: str, depth: int = 8) -> Any:
-    """A value of any kind, nested a few times at most."""
-    if isinstance(value, dict | list):
-        if not depth:
-            raise ValueError(f"{place} is nested too deeply")
-        for each in value.values() if isinstance(value, dict) else value:
-            plain_value(each, place, depth - 1)
-    return value
+    return decode
 
 
 def optional(decode: Decoder) -> Decoder:
@@ -163,12 +158,9 @@ def optional(decode: Decoder) -> Decoder:
     return lambda value, place: None if value is None else decode(value, place)
 
 
-def list_of(decode: Decoder) -> Decoder:
-    """A list of values of one kind."""
-    return _List(decode)
+class list_of:  # noqa: N801 - a decoder that also encodes
+    """Values of one kind."""
 
-
-class _List:
     def __init__(self, decode: Decoder) -> None:
         self.decode = decode
 
@@ -185,14 +177,10 @@ class _List:
 
 def map_of(decode: Decoder) -> Decoder:
     """Values of one kind by name."""
-    is_map = _checked(lambda x: isinstance(x, dict), "be an object")
+    is_map = _kind((dict,), "an object")
     return lambda value, place: {
         key: decode(x, f"{place}.{key}") for key, x in is_map(value, place).items()
     }
-
-
-texts = list_of(text)
-text_map = map_of(text)
 
 
 class Fields:
@@ -221,26 +209,22 @@ class Fields:
         document = {}
         for key, field in self.fields.items():
             attribute = attrgetter(self.attributes.get(key, key))(value)
-            if key in self.defaults and attribute == self.defaults[key]:
-                continue
-            document[key] = getattr(field, "encode", plain)(attribute)
+            if key not in self.defaults or attribute != self.defaults[key]:
+                document[key] = getattr(field, "encode", plain)(attribute)
         return document
 
     def __call__(self, document: Any, place: str) -> Any:
         """Decode the object."""
         if not isinstance(document, dict):
             raise ValueError(f"{place} must be an object")
-        missing = set(self.fields) - set(document) - set(self.may_lack) - set(self.defaults)
-        unknown = set(document) - set(self.fields)
+        missing = set(self.fields) - {*document, *self.may_lack, *self.defaults}
         if missing:
             raise ValueError(f"{place or 'it'} lacks {', '.join(sorted(missing))}")
-        if unknown:
-            listed = ", ".join(ascii(key)[:60] for key in sorted(unknown)[:5])
+        if unknown := sorted(set(document) - set(self.fields)):
+            listed = ", ".join(ascii(key)[:60] for key in unknown[:5])
             raise ValueError(f"{place or 'it'} holds unknown keys: {listed}")
-        return self.build(
-            {
-                key: field(document[key], f"{place}.{key}".lstrip("."))
-                for key, field in self.fields.items()
-                if key in document
-            }
-        )
+        values = {
+            key: self.fields[key](value, f"{place}.{key}".lstrip("."))
+            for key, value in document.items()
+        }
+        return self.build(values)

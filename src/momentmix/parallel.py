@@ -20,7 +20,6 @@ from typing import Any, TypeVar
 from threadpoolctl import ThreadpoolController
 
 from momentmix.errors import HELD, HeldWarnings, setting, warn_caller
-from momentmix.progress import tick
 
 _LARGE = 2000  # unknowns of a factorization from which several threads are worth their cost
 
@@ -115,10 +114,8 @@ def map_in_order(work: Callable[[S], T], items: Iterable[S], n_threads: int) -> 
             pending.append(pool.submit(work, item).result if pool else partial(work, item))
             if pool is None or len(pending) >= 2 * n_threads:
                 yield pending.popleft()()
-                tick()
         while pending:
             yield pending.popleft()()
-            tick()
 
 
 def begin(work: Callable[[], T], n_threads: int) -> Callable[[], T]:

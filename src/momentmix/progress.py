@@ -1,88 +1,62 @@
-"""Progress of long steps: one bar of tqdm, in a terminal or a notebook.
+"""Progress of long steps: a bar of tqdm in a terminal or a notebook, erased at the end.
 
 `step` begins a step. Code below it names its stages with `tell` and `detail`, and counts with
-`row_counter` and `counting`. A step inside of another one has no bar of its own. tqdm is imported
-for a bar and not before; the bar is erased at the end.
+`row_counter`. Steps inside of another one have no bar of their own.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from typing import Any
 
 from momentmix.errors import InputTypeError, setting
 
 DELAY = 1.0  # seconds from which a step is long
-INTERVAL = 0.1  # seconds between two pictures of the bar
-_TEXT = "{desc} [{elapsed}]{bar} "  # an empty bar: with it tqdm cuts the text to the terminal
-_CURRENT: ContextVar[Any] = ContextVar("momentmix_bar", default=None)  # False: nothing is shown
+_STAGE = "{desc} [{elapsed}]{bar} "  # an empty bar: with it tqdm cuts the text to the terminal
+_BAR: ContextVar[Any] = ContextVar("momentmix_bar", default=None)  # nullcontext: no bar
 
 
 @contextmanager
-def step(label: str, asked: bool | None = None) -> Iterator[None]:
+def step(label: str, asked: object = None) -> Iterator[None]:
     """Show a bar inside a ``with`` block, with a label as "Fitting".
 
     `asked` is True for a bar at once, wherever standard error goes, and False for none; by default
     there is one in a terminal or a notebook, if the step takes longer than `DELAY`.
     """
-    if _CURRENT.get() is not None:
+    if not (asked is None or isinstance(asked, bool)):
+        text = f"progress must be True, False or None (of a fit, a callable too); got {asked!r}."
+        raise InputTypeError(text)
+    if _BAR.get() is not None:
         yield
         return
-    bar: Any = False
+    bar: Any = nullcontext()
     if is_watched() if asked is None else asked:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of notebooks without widgets: a bar of text
-            from tqdm.auto import tqdm
+        from tqdm.auto import tqdm  # not before: it takes a while
+
         bar = tqdm(
-            desc=label, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=_TEXT,
-            delay=DELAY if asked is None else 0.0, mininterval=INTERVAL, miniters=0,
-            disable=bool(os.environ.get("TQDM_DISABLE")),
+            desc=label, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=_STAGE,
+            delay=0.0 if asked else DELAY, miniters=0, disable=bool(os.environ.get("TQDM_DISABLE")),
         )  # fmt: skip
         bar.label = bar.stage = label
-    try:
-        with setting(_CURRENT, bar):
-            yield
-    finally:
-        if bar is not False:
-            bar.total = None  # a notebook keeps a bar that is not full, in red
-            bar.close()
-
-
-@contextmanager
-def counting(
-    label: str, total: int | None, unit: str, asked: bool | None = None
-) -> Iterator[Callable[[int], Any]]:
-    """Count `total` parts with the function of the ``with`` block; steps inside show nothing."""
-    with step(label, asked):
-        count = row_counter(total, unit=unit)
-        with setting(_CURRENT, False):
-            yield count
-
-
-def check_asked(asked: object, others: str = "") -> bool | None:
-    """Return `asked` if it is True, False or None."""
-    if asked is None or isinstance(asked, bool):
-        return asked
-    raise InputTypeError(f"progress must be True, False{others} or None; got {asked!r}.")
+    with setting(_BAR, bar), bar:
+        yield
 
 
 def tell(stage: str) -> None:
     """Name the stage that begins."""
     if (bar := _bar()) is not None:
         bar.stage = f"{bar.label}: {stage}"
-        bar.last_print_t = 0.0  # a stage may be long: its name is drawn at once
-        _turn(bar, bar.stage, _TEXT)
+        _begin(bar, bar.stage, _STAGE)
 
 
 def detail(text: str) -> None:
     """Name a part of the stage, as "pass 3"."""
     if (bar := _bar()) is not None:
-        _turn(bar, f"{bar.stage}{', ' if ': ' in bar.stage else ': '}{text}", _TEXT)
+        _begin(bar, f"{bar.stage}, {text}", _STAGE)
 
 
 def row_counter(
@@ -92,16 +66,10 @@ def row_counter(
     if (bar := _bar()) is None:
         return lambda n: None
     if not goes_on or bar.bar_format is not None:
-        bar.unit, bar.unit_scale = f" {unit}"[unit == "B" :], unit in ("rows", "B")
-        _turn(bar, bar.desc.removesuffix(": "), None, total or None)
+        bar.unit, bar.unit_scale = f" {unit}", True
+        _begin(bar, bar.stage, None, total)
     count: Callable[[int], Any] = bar.update
     return count
-
-
-def tick() -> None:
-    """Draw the bar again, if it is time."""
-    if (bar := _bar()) is not None:
-        bar.update(0)
 
 
 def erase() -> None:
@@ -112,14 +80,20 @@ def erase() -> None:
 
 def _bar() -> Any:
     """Return the bar of the current step, or None."""
-    bar = _CURRENT.get()
-    return None if bar is False else bar
+    bar = _BAR.get()
+    return None if isinstance(bar, nullcontext) else bar
 
 
-def _turn(bar: Any, text: str, bar_format: str | None, total: int | None = None) -> None:
+def _begin(bar: Any, text: str, bar_format: str | None, total: int | None = None) -> None:
     """Begin a text or a count; the bar's own reset() would draw it before the delay has passed."""
     bar.set_description_str(text, False)
-    bar.bar_format, bar.total, bar.n, bar.last_print_n = bar_format, total, 0, 0
+    bar.bar_format, bar.total, bar.n, bar.last_print_n, bar.last_print_t = (
+        bar_format,
+        total,
+        0,
+        0,
+        0,
+    )
     bar.update(0)
 
 

@@ -17,12 +17,11 @@ from momentmix.json_fields import (
     format_strict,
     integer,
     list_of,
+    map_of,
     number,
     optional,
     parse_strict,
     text,
-    text_map,
-    texts,
 )
 
 
@@ -45,8 +44,8 @@ OUTER = Fields(
         "count": integer(0),
         "share": number(0.0, 1.0),
         "name": text,
-        "names": texts,
-        "by_name": text_map,
+        "names": list_of(text),
+        "by_name": map_of(text),
         "is_set": boolean,
         "inner": INNER,
         "inners": list_of(INNER),

@@ -30,7 +30,7 @@ from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.units import in_data_units
 from momentmix.fitting.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
-from momentmix.progress import check_asked, step, tell
+from momentmix.progress import step, tell
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import path_list
@@ -238,7 +238,7 @@ def _checked(options: FitOptions) -> tuple[Number, FitContext]:
 def _at_work(progress: Any) -> Iterator[None]:
     """Show progress, and raise an InputError where a matrix is singular."""
     # Many small products: more than one BLAS thread each makes them slower.
-    with step("Fitting", _asked(progress)), few_threads(True):
+    with step("Fitting", False if callable(progress) else progress), few_threads(True):
         try:
             yield
         except np.linalg.LinAlgError as error:
@@ -247,8 +247,3 @@ def _at_work(progress: Any) -> Iterator[None]:
                 "a component holds hardly any rows. Use fewer components, or leave such columns "
                 "out."
             ) from error
-
-
-def _asked(progress: Any) -> bool | None:
-    """Return whether a bar is asked for; a callable takes its place."""
-    return False if callable(progress) else check_asked(progress, ", a callable")

@@ -22,6 +22,7 @@ from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
 from momentmix.fitting.result import FitResult, SavedErrors
 from momentmix.json_fields import (
     Fields,
+    anything,
     array,
     boolean,
     check_version,
@@ -32,10 +33,7 @@ from momentmix.json_fields import (
     map_of,
     number,
     optional,
-    plain_value,
     text,
-    text_map,
-    texts,
 )
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import load_model
@@ -139,14 +137,14 @@ def _record_fields(mixture: Mixture) -> Fields:
             "converged": boolean,
             "log_likelihood_per_row": optional(number()),
             "bic": optional(number()),
-            "notes": texts,
+            "notes": list_of(text),
             "tried": list_of(Fields(_trial, trial)),
             "joined": list_of(Fields(lambda values: JoinedColumns(**values), joined_columns)),
-            "options": optional(map_of(plain_value)),
+            "options": optional(map_of(anything)),
             "certificate": _certificate_fields(r),
             "standard_errors": optional(Fields(_standard_errors, errors)),
             "intervals": optional(Fields(_intervals, ends)),
-            "versions": text_map,
+            "versions": map_of(text),
             "command": optional(text),
         },
         attributes={
@@ -183,7 +181,7 @@ def _certificate_fields(n_components: int) -> Fields:
         "text": text,
         "columns": list_of(column),
         "components": list_of(integer(0, n_components - 1)),
-        "numbers": map_of(plain_value),
+        "numbers": map_of(anything),
     }
     empty: dict[str, Any] = {"columns": (), "components": (), "numbers": {}}
     return Fields(

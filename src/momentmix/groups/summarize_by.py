@@ -18,7 +18,7 @@ from momentmix._typing import Float
 from momentmix.capacity import usual_order
 from momentmix.groups.cube import SummaryCube, union_of_bytes
 from momentmix.groups.keys import GroupKey, parse_keys
-from momentmix.progress import check_asked, step
+from momentmix.progress import step
 from momentmix.summary.blocks import (
     OpenShard,
     block_extremes,
@@ -95,7 +95,7 @@ def summarize_by(
     2
     """
     asked = Reading.of(reading)
-    with step("Summarizing groups", check_asked(progress)):
+    with step("Summarizing groups", progress):
         table, cube = grouped(
             rows,
             by,

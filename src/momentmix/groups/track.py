@@ -36,7 +36,7 @@ from momentmix.mixture.columns import parameters_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.parallel import few_threads
-from momentmix.progress import counting
+from momentmix.progress import row_counter, step
 from momentmix.summary.column_facts import schema_of
 from momentmix.summary.readings import Moments
 from momentmix.summary.summary import MomentSummary, read_in
@@ -260,7 +260,8 @@ def track(
             f"{type(cube).__name__}. mm.summarize_by makes one from rows."
         )
     # BLAS threads are mostly idle with matrices of at most 170 moments.
-    with few_threads(True), counting("Tracking groups", len(cube), "groups", progress) as count:
+    with few_threads(True), step("Tracking groups", progress):
+        count = row_counter(len(cube), unit="groups")
         keys = [key if isinstance(key, tuple) else (key,) for key in cube]
         if len({len(key) for key in keys}) > 1:
             raise InputError("keys must have as many parts each; some have more than others.")

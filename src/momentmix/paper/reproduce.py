@@ -14,7 +14,7 @@ import numpy as np
 
 from momentmix.paper import experiments as ex
 from momentmix.parallel import few_threads
-from momentmix.progress import counting
+from momentmix.progress import row_counter, step
 
 Row = dict[str, Any]
 
@@ -85,7 +85,8 @@ def _collect(
     d, m = row["d"], row["m"]
     total = default if options.instances is None else options.instances
     collected = []
-    with counting(_label(row), total, "instances") as count:
+    with step(_label(row)):
+        count = row_counter(total, unit="instances")
         for i in range(total):
             rng = ex.generator(options.seed, d, m, *key, i)
             collected.append(experiment(rng, d, m, *settings))
@@ -127,7 +128,8 @@ def _run_approximation(row: Row, options: RunOptions) -> list[Row]:
 def _run_gaussian(row: Row, options: RunOptions) -> list[Row]:
     counts = [n for n in ex.ROW_COUNTS if n <= options.most_rows]
     n, d, m = options.instances or 1, row["d"], row["m"]
-    with counting(_label(row), n * counts[-1], "rows") as count:
+    with step(_label(row)):
+        count = row_counter(n * counts[-1])
         rngs = (ex.generator(options.seed, d, m, i) for i in range(n))
         runs = [ex.gaussian(rng, d, m, counts[-1], count) for rng in rngs]
     lines = []

@@ -16,7 +16,6 @@ Differs from the paper: moments of raw data are shift = 0, scale = 1; the defaul
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import frexp, inf, ldexp, nan, sqrt
@@ -30,11 +29,6 @@ from momentmix.summary.digits import Frame, floats, reframed
 from momentmix.summary.layout import factors_of, passes
 from momentmix.summary.totals import Totals
 from momentmix.wording import short_repr
-
-_OVERFLOW = (
-    "these moments overflow float64 about this shift and scale. Standardize (the default), or use "
-    "a scale near the standard deviations."
-)
 
 
 @short_repr
@@ -157,57 +151,37 @@ def _target(
     return center, unit
 
 
-def _near(totals: Totals, shift: Float, scale: Float) -> tuple[Float, list[float]]:
-    """Sums about a point next to `shift`, over Σw and in units of `scale`; the way to it."""
+def _flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
+    """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
     layout, reading, spread = totals.layout, totals.reading, deviation(totals)
-    exponents, origins = list[int](), list[int]()
+    exponents, origins, rests = list[int](), list[int](), list[float]()
     for e, deviation_, size, s in zip(
         reading.frame.exponents, spread.tolist(), scale.tolist(), shift.tolist(), strict=True
     ):
         wanted = frexp(deviation_ or size)[1] - 1
-        unit = wanted if e is None else min(e, wanted)
-        exponents.append(unit)
-        origins.append(round(Fraction(s) / Fraction(2) ** unit))
+        exponents.append(wanted if e is None else min(e, wanted))
+        unit = Fraction(2) ** exponents[-1]
+        origins.append(round(Fraction(s) / unit))
+        rests.append(float((Fraction(s) - origins[-1] * unit) / Fraction(size)))
     digits = reframed(layout, reading.digits, reading.frame, Frame((*exponents,), (*origins,)))
     parts, sizes = np.frexp(scale)
-    bits = factors_of(layout).exponents(np.array(exponents) - sizes)
     weight, weight_bits = np.frexp(totals.sum_weights)
-    values = floats(digits, bits - int(weight_bits)) / weight
-    with np.errstate(over="ignore"):
-        table, every = np.append(1.0 / parts, 1.0), factors_of(layout)
+    every, table = factors_of(layout), np.append(1.0 / parts, 1.0)
+    bits = every.exponents(np.array(exponents) - sizes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        values = floats(digits, bits - int(weight_bits)) / weight
         values *= (table[every.features] ** every.degrees).prod(axis=1)
-    columns = zip(shift.tolist(), exponents, origins, scale.tolist(), strict=True)
-    rests = [(Fraction(s) - k * Fraction(2) ** e) / Fraction(size) for s, e, k, size in columns]
-    return values, [float(rest) for rest in rests]
-
-
-def _about(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
-    """Sums over Σw of totals of one layout about `shift` in units of `scale`, (n_entries, n)."""
-    with np.errstate(over="ignore", invalid="ignore"):  # callers distinguish what overflows
-        pairs = [_near(part, shift, scale) for part in parts]
-        values = np.column_stack([values for values, _ in pairs])
-        rests = np.array([rests for _, rests in pairs]).T
-        for rest, lines in zip(rests, factors_of(parts[0].layout).lines, strict=True):
-            for moments, below in passes(lines) if np.any(rest) else ():
+        for rest, lines in zip(rests, every.lines, strict=True):
+            for moments, below in passes(lines) if rest else ():
                 values[moments] -= rest * values[below]
-    return values
-
-
-def flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
-    """All sums over Σw, about `shift` in units of `scale`; high ones NaN where they overflow."""
-    values = np.ascontiguousarray(_about([totals], shift, scale)[:, 0])
     wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong) and wrong[0] < totals.layout.n_low:
-        raise InputError(_OVERFLOW)
+    if len(wrong) and wrong[0] < layout.n_low:
+        raise InputError(
+            "these moments overflow float64 about this shift and scale. Standardize (the default), "
+            "or use a scale near the standard deviations."
+        )
     values[wrong] = nan
     return values
-
-
-def readings_of_many(parts: Sequence[Totals], shift: Float, scale: Float) -> Float:
-    """Return moments of totals of one layout about one origin, (n, n_entries); NaN if one fails."""
-    values = _about(parts, shift, scale)
-    values[:, ~np.isfinite(values).all(axis=0)] = nan
-    return values.T
 
 
 def require_rows(totals: Totals) -> Totals:
@@ -223,7 +197,7 @@ def moments(
     """All moments about `shift` in units of `scale`."""
     origin = _target(totals, shift, scale)
     by_kind = dict[str, list[Float]]()
-    values = flat_moments(totals, *origin)
+    values = _flat_moments(totals, *origin)
     values.setflags(write=False)
     for section in totals.layout.sections:
         array = values[section.place].reshape(section.shape)

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from momentmix.arrays import is_plain_array
 from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, ShardError, read_more, warn_caller
-from momentmix.progress import check_asked, step
+from momentmix.progress import step
 from momentmix.summary.summary import MomentSummary, named_by_contents
 from momentmix.tables.learning import Families, learn, open_data, rows_with
 from momentmix.tables.opening import READ_ALL, Reading, can_open
@@ -75,7 +75,7 @@ def summarize(
     """
     names = {field.name for field in fields(Reading)}
     reading = Reading.of({name: options.pop(name) for name in list(options) if name in names})
-    with step("Summarizing", check_asked(progress)):
+    with step("Summarizing", progress):
         is_stream = hasattr(rows, "__next__") and not can_open(rows)
         if sample_weight is not None and (is_stream or isinstance(rows, Rows) or can_open(rows)):
             raise InputError("sample_weight needs a single array; call update() for each block.")
