@@ -1,6 +1,7 @@
 """EM passes, starts, pooling and scores against naive versions of themselves."""
 
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -14,11 +15,7 @@ from momentmix.fitting.data import rows_of, summarized
 from momentmix.fitting.em import passes
 from momentmix.fitting.em.em import draw_sample, em_pass, log_likelihoods, run_batch, settle
 from momentmix.fitting.em.passes import climb
-from momentmix.fitting.em.pooling import (
-    _Merging,
-    merges_by_bound,
-    pool_weights,
-)
+from momentmix.fitting.em.pooling import merged_down, merges_by_bound, pool_weights
 from momentmix.fitting.em.scores import information_matrix, mean_score, scoring_step
 from momentmix.fitting.em.starts import seeded_starts
 from momentmix.mixture.gaussian import coefficients, features_of, m_step
@@ -117,7 +114,7 @@ def test_pool_weights_raise_the_likelihood_and_drop_the_useless(case):
 def test_merges_keep_the_first_two_moments(case):
     _, _, p = case
     second = (p.weights @ p.means, p.weights @ (p.variances + p.means**2))
-    for _, merged in merges_by_bound(p, 3):
+    for merged in merges_by_bound(p, 3):
         assert merged.n_components == 2
         np.testing.assert_allclose(merged.weights @ merged.means, second[0], atol=1e-12)
         total = merged.weights @ (merged.variances + merged.means**2)
@@ -216,20 +213,29 @@ def test_rows_can_come_from_any_source_of_blocks(case):
     np.testing.assert_array_equal(a.judges, b.judges)
 
 
-def test_greedy_merges_are_those_of_the_whole_table(case):
-    """Nearest partners are kept from merge to merge; the plain way looks at all pairs each time."""
+def test_greedy_merges_take_the_least_bound(case):
+    """Beside the bound of Runnalls by whole matrices, of all pairs before each merge."""
     _, _, p = case
     rng = np.random.default_rng(0)
-    parts = [replace(p, means=p.means + 0.3 * rng.normal(size=p.means.shape)) for _ in range(8)]
-    merging = _Merging(Parameters.concatenate(parts).normalized())
-    while merging.n_left > 2:
-        plain = np.array([merging._bounds_of(i) for i in range(24)])
-        plain[~merging.is_left] = np.inf
-        (i, k), cost = merging.cheapest_pairs(1)[0], merging.least.min()
-        assert cost == pytest.approx(plain.min(), rel=1e-9)
-        assert plain[i, k] == pytest.approx(cost, rel=1e-9)
-        merging.merge(i, k)
-    assert merging.current[merging.is_left].weights.sum() == pytest.approx(1)
+    parts = [replace(p, means=p.means + 0.3 * rng.normal(size=p.means.shape)) for _ in range(5)]
+    left = Parameters.concatenate(parts).normalized()
+
+    def bound(i, k):
+        w, m, v = (x[[i, k]] for x in (left.weights, left.means, left.variances))
+        center = w @ m / w.sum()
+        merged = w @ (v + (m - center) ** 2) / w.sum()
+        return 0.5 * (w.sum() * np.log(merged).sum() - w @ np.log(v).sum(axis=1))
+
+    while left.n_components > 2:
+        pairs = list(combinations(range(left.n_components), 2))
+        i, k = min(pairs, key=lambda pair: bound(*pair))
+        others = np.delete(np.arange(left.n_components), [i, k])
+        following = merged_down(left, left.n_components - 1)
+        np.testing.assert_array_equal(following.means[:-1], left.means[others])
+        assert following.weights[-1] == pytest.approx(left.weights[[i, k]].sum())
+        left = following
+    direct = merged_down(Parameters.concatenate(parts).normalized(), 2)
+    np.testing.assert_allclose(direct.means, left.means, rtol=1e-9)
 
 
 def test_passes_end_where_a_step_of_em_falls_by_rounding(case, monkeypatch):

@@ -21,7 +21,6 @@ from momentmix.fitting.em.pooling import merge_copies, pool_weights, reduce_pool
 from momentmix.fitting.em.starts import Start, random_starts, seeded_starts, split_starts
 from momentmix.fitting.moments.fit import one_component
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.gaussian import values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import Structure, VariancePrior
 from momentmix.parallel import few_threads
@@ -88,7 +87,7 @@ def ranked_candidates(
         else:
             n_more = int(_STARTED_COMPONENTS * share) // n_components - _STARTS
             search.add_starts(_STARTS)
-            if n_more > 0 and not search.finds_agree(search.compared_runs()):
+            if n_more > 0 and not search.starts_agree(search.compared_runs()):
                 search.add_starts(n_more)
         search.compete()
     return search.judged()
@@ -158,21 +157,22 @@ class _Search:
 
     def compete(self) -> None:
         """EM on the sample from the best runs and the pool."""
-        features, r = self.sample.features, self.n_components
         runs = self.compared_runs()
-        is_clear = self.finds_agree(runs)
+        is_clear = self.starts_agree(runs)
         n_best = 1 if is_clear else 6 if self.sample.is_all else 2
-        new = {run.name: run.parameters for run in runs[:n_best]}
+        best = {run.name: run.parameters for run in runs[:n_best]}
         if not is_clear:
             pooled = runs[:_POOLED_RUNS] if self.has_few_rows else runs
             parts = Parameters.concatenate([run.parameters for run in pooled])
             pool = merge_copies(parts.normalized())
             # All densities of a large pool are in memory at once: it sees fewer rows.
             thinned = self.short[:, : max(2000, _POOL_DENSITIES // pool.n_components)]
-            reduced = reduce_pool(self.short, pool_weights(thinned, pool), r, self.prior)
-            new[f"pool of {len(self.runs)} starts"] = reduced
-        settled = self.converge([_padded(p, r, features, self.context.rng) for p in new.values()])
-        self.candidates.update({name: settled[k] for k, name in enumerate(new)})
+            pool = pool_weights(thinned, pool)
+            if pool.n_components >= self.n_components:
+                reduced = reduce_pool(self.short, pool, self.n_components, self.prior)
+                best[f"pool of {len(self.runs)} starts"] = reduced
+        settled = self.converge(list(best.values()))
+        self.candidates.update({name: settled[k] for k, name in enumerate(best)})
 
     def cut(self) -> Parameters:
         """A mixture grown from one component by the best cut of each number."""
@@ -197,7 +197,7 @@ class _Search:
         n = self.sample.features.shape[1] if self.sample.is_all else _MOST_SHORT
         return _best_first(self.runs, self.sample.features[:, :n], self.prior)
 
-    def finds_agree(self, runs: list[Candidate]) -> bool:
+    def starts_agree(self, runs: list[Candidate]) -> bool:
         """Whether so many starts, of both kinds, end at the best that it is clear; best first."""
         if self.has_few_rows:
             return False
@@ -235,18 +235,3 @@ def _best_first(
     ]
     # Of candidates at one optimum the first wins.
     return sorted(candidates, key=lambda c: -round(c.objective, _OBJECTIVE_DIGITS))
-
-
-def _padded(p: Parameters, r: int, features: Float, rng: np.random.Generator) -> Parameters:
-    """Fill up to r components with light ones at random rows."""
-    n_missing, n = r - p.n_components, features.shape[1]
-    if n_missing <= 0:
-        return p
-    light = Parameters(
-        np.full(n_missing, 1.0 / n),
-        values_of(features, p.blocks)[:, rng.integers(n, size=n_missing)].T,
-        np.tile(p.weights @ p.variances, (n_missing, 1)),
-        np.tile(p.weights @ p.covariances, (n_missing, 1)),
-        p.blocks,
-    )
-    return Parameters.concatenate([p, light]).normalized()

@@ -70,7 +70,7 @@ def best_splits(
 
 def best_merge(conditions: Conditions, answer: Parameters, bounds: Bounds) -> Parameters:
     """The best start that merges two components of an answer with one component more."""
-    starts = [p for _, p in merges_by_bound(answer, _MERGES)]
+    starts = merges_by_bound(answer, _MERGES)
     whitening = Whitening(conditions, answer, often=True)
     return _after_steps(conditions, starts, bounds, whitening, 1)[0][1]
 
