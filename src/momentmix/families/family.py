@@ -20,7 +20,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -40,7 +39,6 @@ PSEUDO_ROWS = 1.0  # of the prior of a component: as if one row were like all ro
 # Rows of a component that show an outcome, beside the prior's. With fewer, rows show no more than
 # that the outcome is rare: their scores are the same for all, and look like scores of weights.
 FEWEST_ROWS = 0.5
-_BINARY = 1e-9  # difference of a variance from p (1 − p) that rounding explains
 _NARROWEST = 1e-9  # deviation beside the range of all components
 _NARROWEST_DRAWN = 1e-3  # the same beside the width of a picture
 _MOST_POINTS = 500  # of the distribution functions of all components
@@ -194,24 +192,6 @@ class Family(ABC):
                 f"set it to missing, or take the column as {self.alternatives} in "
                 f"{option(families=...)}."
             )
-
-    def column_of_numbers(
-        self, column: Column, label: str, ends: Float, mean: float, variance: float
-    ) -> Column:
-        """Return the column of this family for a summary of numbers between `ends`."""
-        if self.transform or self.n_levels is None:
-            raise InputError(
-                f"a summary of numbers has no moments of {self.noun}; {label} cannot be "
-                f"{self.name!r}. Summarize the rows again with {option(families=...)}."
-            )
-        wrong = self.invalid(ends)
-        is_binary = ends.tolist() == [0, 1] and abs(variance - mean * (1 - mean)) < _BINARY
-        if (wrong is not None and wrong.any()) or (self.has_levels and not is_binary):
-            raise InputError(
-                f"{self.requirement}; {label} lies between {ends[0]:.6g} and {ends[1]:.6g}. Take "
-                f"it as {self.alternatives} in {option(families=...)}."
-            )
-        return replace(column, family=self.name, levels=(0, 1) if self.has_levels else ())
 
     def forward(self, values: Float) -> Float:
         """T(y) where the family is a `transform`, −inf or NaN for numbers out of its range."""

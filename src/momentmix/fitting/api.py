@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from inspect import signature
+from math import nan
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from momentmix.errors import InputError, InputTypeError, check_count
 from momentmix.fitting.answers import answer_from_rows
 from momentmix.fitting.checks import check_memory
-from momentmix.fitting.choose import choose
+from momentmix.fitting.choose import Choice, choose
 from momentmix.fitting.context import Clock, FitContext
 from momentmix.fitting.data import (
     AskedBlocks,
@@ -25,7 +26,8 @@ from momentmix.fitting.data import (
 )
 from momentmix.fitting.from_moments import answer_without_rows
 from momentmix.fitting.options import Auto, FitOptions, Number
-from momentmix.fitting.problem import read_problem, scattered_rows
+from momentmix.fitting.outcome import Trial
+from momentmix.fitting.problem import Problem, read_problem, scattered_components, scattered_rows
 from momentmix.fitting.result import BegunFit, FitResult
 from momentmix.fitting.units import in_data_units
 from momentmix.fitting.whole_numbers import with_counts
@@ -34,6 +36,7 @@ from momentmix.progress import step, tell
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.learning import Families
 from momentmix.tables.opening import path_list
+from momentmix.tables.rows import Rows
 from momentmix.tables.table_rows import Missing
 from momentmix.tables.validation import ordered_weights
 from momentmix.wording import NEED_ROWS, NO_MAR, did_you_mean, option
@@ -198,14 +201,38 @@ def begin_fit(data: Any, options: FitOptions) -> BegunFit:
             answer = answer_without_rows(problem, n_components, blocks)
         else:
             choice = choose(problem, n_components, blocks)
-            far = scattered_rows(problem, choice.candidates[0].parameters)
-            if far is not None and context.background is not False:
-                # Rows around all groups: the groups are found without them.
-                problem = read_problem(table, n_components, blocks, context, far)
-                choice = choose(problem, n_components, blocks)
+            if context.background is not False:
+                problem, choice = _without_scattered_rows(
+                    problem, choice, n_components, blocks, context
+                )
             answer = answer_from_rows(problem, choice)
         begun = in_data_units(problem, answer)
     return replace(begun, facts={**begun.facts, "options": options.changed(data)})
+
+
+def _without_scattered_rows(
+    problem: Problem,
+    choice: Choice,
+    n_components: Number,
+    blocks: AskedBlocks,
+    context: FitContext,
+) -> tuple[Problem, Choice]:
+    """The groups without rows around all of them; a number that was chosen is not chosen again."""
+    rows, p = problem.table.data, choice.candidates[0].parameters
+    scattered = scattered_components(p)
+    if not isinstance(rows, Rows) or rows.is_remote or not scattered.any():
+        return problem, choice
+    far = scattered_rows(problem, p, scattered)
+    if far is problem.context.checked.outliers:
+        return problem, choice
+    number, note, tried = n_components, choice.note, choice.tried
+    if isinstance(number, str):
+        n_scattered = int(scattered.sum())
+        number = choice.n_components - n_scattered
+        note += f"; without {n_scattered} of rows scattered around the groups"
+        tried = (Trial(number, nan, nan, nan, True),)
+    problem = read_problem(problem.table, number, blocks, context, far)
+    return problem, choose(problem, number, blocks)._replace(note=note, tried=tried)
 
 
 def _checked(options: FitOptions) -> tuple[Number, FitContext]:

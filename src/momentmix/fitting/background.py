@@ -17,15 +17,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from momentmix._typing import Float, Int
+from momentmix._typing import Float
 from momentmix.arrays import to_numpy
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import standardized_density
 from momentmix.fitting.inference.checked_rows import joint_of
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.mixture.density import most_probable, responsibilities
+from momentmix.mixture.density import responsibilities
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.rows import Rows
@@ -39,17 +37,6 @@ _BEYOND = 4.0  # times the widest scale of the far rows, for rows that lie farth
 _STEPS = 100  # of EM for the shares, which are few
 _SHARES = np.geomspace(1e-7, 0.5, 80)  # π is found between neighbors, within 1 % of itself
 _NOTHING = 1e-12  # of the density of the groups: the background has no part in such rows
-
-
-def rows_of(rows: Rows, moments: StandardMoments, p: Parameters, wide: NDArray[np.bool_]) -> Int:
-    """Numbers of the rows of some components."""
-    found, start = [np.empty(0, np.int64)], 0
-    density = standardized_density(moments, p)
-    for block in rows.blocks():
-        labels = density.map_rows(block, most_probable)
-        found.append(np.flatnonzero(wide[labels] & (labels >= 0)) + start)
-        start += len(block)
-    return np.concatenate(found)
 
 
 def wide_density(far: Float, moments: StandardMoments, groups: Parameters) -> Parameters:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,14 +11,13 @@ import numpy as np
 from momentmix.arrays import is_plain_array, is_tensor, physical_memory
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import Column
-from momentmix.families.family import is_family, named, unknown_family
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary, read_in
 from momentmix.tables.formats.memory import as_device_rows, as_rows
 from momentmix.tables.learning import Families, learn, open_data
-from momentmix.tables.names import column_label, families_by_number
+from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, path_list
 from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, with_weights
 from momentmix.tables.schema import Schema
@@ -133,41 +132,12 @@ def _table_of_summary(
     replace(reading, columns=None).check_nothing("a summary holds moments")
     if columns is not None:
         data = data.select(columns)
-    moments = moments_of(data)
-    return Table(moments, _schema_of_summary(data.schema, moments, families))
-
-
-def _schema_of_summary(
-    own: Schema | None, moments: StandardMoments, families: Families
-) -> Schema | None:
-    """The schema of a summary; that of families where it has none."""
-    if own is not None:
-        if families is not None and families != own:
-            raise InputError(
-                f"the summary holds the families of its columns already; leave "
-                f"{option(families=...)} out, or summarize the rows again with other ones."
-            )
-        return own
-    if families is None:
-        return None
-    if isinstance(families, Schema) or not isinstance(families, Mapping):
-        raise InputTypeError(
-            "families of a summary of numbers must be a dict, {name or number of a column: "
-            f"family}}; got {type(families).__name__}."
+    if families is not None and families != data.schema:
+        raise InputError(
+            f"a summary holds the families of its columns; leave {option(families=...)} out, or "
+            "give it when the rows are summarized."
         )
-    names = moments.feature_names
-    plain = [Column(None if names is None else names[j]) for j in range(moments.n_features)]
-    columns = list(plain)
-    given = families_by_number(families, names, len(plain), "there is no such column:")
-    for number, family in given.items():
-        label = column_label(number, names)
-        if not is_family(family):
-            raise InputError(unknown_family(family, label))
-        ends = np.array([moments.minimum[number], moments.maximum[number]])
-        mean, variance = float(moments.shift[number]), float(moments.scale[number]) ** 2
-        family = named(str(family))
-        columns[number] = family.column_of_numbers(columns[number], label, ends, mean, variance)
-    return None if columns == plain else Schema(tuple(columns))
+    return Table(moments_of(data), data.schema)
 
 
 def is_summary_path(data: Any) -> bool:

@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 
 from momentmix.capacity import affordable_order, robust_rank
 from momentmix.errors import InputError
-from momentmix.fitting.background import rows_of
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks, Table, known_blocks, summarized
-from momentmix.fitting.em.em import Sample, draw_sample
+from momentmix.fitting.em.em import Sample, draw_sample, standardized_density
 from momentmix.fitting.em.patterns import observed_covariances
 from momentmix.fitting.em.starts import Start
 from momentmix.fitting.inference.checked_rows import check_rows
@@ -20,6 +19,7 @@ from momentmix.fitting.inference.outliers import Outliers, with_others
 from momentmix.fitting.inference.tested_conditions import order_after_rows
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.options import Number
+from momentmix.mixture.density import most_probable
 from momentmix.mixture.parameters import Parameters
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.rows import Rows
@@ -109,28 +109,30 @@ def _started(
         )
     if context.start is None:
         return context
-    start = Start.of(context.start, table.schema)
-    start.check(n_components, columns.n_features)
-    return replace(context, start=start.standardized(moments))
+    start = Start.of(context.start, n_components, columns.n_features, moments, table.schema)
+    return replace(context, start=start)
 
 
-def scattered_rows(problem: Problem, p: Parameters) -> Outliers | None:
-    """The far rows and those of components around all groups; None where there are no more."""
-    checked, rows, wide = problem.context.checked, problem.table.data, _is_scattered(p)
-    if not isinstance(rows, Rows) or rows.is_remote or not wide.any() or wide.all():
-        return None
-    places = rows_of(rows, problem.moments, p, wide)
-    far = with_others(checked.outliers, rows, problem.columns, places)
-    return far if len(far.places) > len(checked.outliers.places) else None
-
-
-def _is_scattered(p: Parameters) -> NDArray[np.bool_]:
-    """Which components are no groups, but light and wide, (r,)."""
+def scattered_components(p: Parameters) -> NDArray[np.bool_]:
+    """Which components are no groups, but light and wide: rows around all groups, (r,)."""
     numbers = p.blocks.gaussian
     if not len(numbers) or p.blocks.missing:
         return np.zeros(p.n_components, np.bool_)
     spread = np.log(p.variances[:, numbers]).mean(axis=1)  # 0 is that of all rows
-    return np.asarray((p.weights <= _LIGHTEST_GROUP) & (spread > 2 * np.log(_WIDE)))
+    is_wide = np.asarray((p.weights <= _LIGHTEST_GROUP) & (spread > 2 * np.log(_WIDE)))
+    return is_wide & ~is_wide.all()
+
+
+def scattered_rows(problem: Problem, p: Parameters, scattered: NDArray[np.bool_]) -> Outliers:
+    """The far rows and those of the components that are no groups, where these are not too many."""
+    rows, is_scattered = problem.table.data, list[NDArray[np.bool_]]()
+    assert isinstance(rows, Rows)
+    density = standardized_density(problem.moments, p)
+    for block in rows.blocks():
+        labels = density.map_rows(block, most_probable)
+        is_scattered.append(scattered[labels] & (labels >= 0))
+    numbers = np.flatnonzero(np.concatenate(is_scattered))
+    return with_others(problem.context.checked.outliers, rows, problem.columns, numbers)
 
 
 def _order_beside_rows(rows: Rows, n_components: Number, blocks: AskedBlocks) -> tuple[int, int]:

@@ -37,7 +37,8 @@ def test_a_file_gives_the_result_again(tmp_path):
 
 def test_a_summary_of_gaussian_columns_is_one_of_numbers(tmp_path):
     rows, _ = random_mixture(2, 4, seed=0, spread=3.0).sample(800, random_state=0)
-    mm.fit(mm.summarize(rows), 2, families={0: "gaussian"}, random_state=0).save(tmp_path / "m")
+    summary = mm.summarize(rows, families={0: "gaussian"})
+    mm.fit(summary, 2, random_state=0).save(tmp_path / "m")
     assert load_fit(tmp_path / "m")[1].standard_errors.levels is None
 
 

@@ -342,14 +342,11 @@ def information_rows(
     rows, moments = sample.rows, sample.moments
     size = max(_INFORMATION_ROWS, _ROWS_PER_PARAMETER * n_parameters)
     if rows.row_counts is None:
-        n_sampled = sample.features.shape[1] + (0 if sample.is_all else sample.judges.shape[1])
-        if sample.is_all or rows.is_remote or size <= n_sampled:
-            return sample.all_features[:, : n_sampled if sample.is_all else size], None
-    else:
-        size = max(size, 2 * ALL_ROWS_BELOW)  # heavy rows are few among all
+        return sample.all_features[:, : None if sample.is_all else size], None
+    size = max(size, 2 * ALL_ROWS_BELOW)  # heavy rows are few among all
     places = _random_places(rows.n_rows, min(size, rows.n_rows), rng)
     features = _features(_taken(rows, moments, places), moments, sample.blocks)
-    return features, None if rows.row_counts is None else rows.row_counts[places]
+    return features, rows.row_counts[places]
 
 
 def _random_places(n: int, size: int, rng: np.random.Generator) -> NDArray[np.int64]:

@@ -162,55 +162,61 @@ def split_starts(features: Float, p: Parameters, prior: VariancePrior) -> Parame
 
 @dataclass(frozen=True)
 class Start:
-    """Means (r, d), weights and covariances (r, d, d); from the rows where they are None."""
+    """Means (r, d), weights and covariances (r, d, d) of standardized features.
+
+    Weights and covariances are None where the rows tell them.
+    """
 
     means: Float
     weights: Float | None = None
     covariances: Float | None = None
 
     @classmethod
-    def of(cls, given: Any, schema: Schema | None) -> Start:
-        """The start that was given: a mixture or means."""
-        if not isinstance(given, Mixture):
-            return cls(real_array("start", given))
-        own = [(c.family, c.levels) for c in given.columns]
-        numbers = [(Column.family, ())] * len(own)
-        if own != (numbers if schema is None else [(c.family, c.levels) for c in schema.columns]):
-            raise InputError(
-                "a start must have the columns of the rows, of the same families and levels; give "
-                "no start, or that of a fit to such rows."
-            )
-        if schema is None:
-            return cls(given.means, given.weights, given.covariances)
-        p = parameters_of(given.weights, given.blocks, schema)
-        return cls(p.means, p.weights, p.matrices)
-
-    def check(self, n_components: Any, n_features: int) -> None:
-        """Raise unless it has so many components and features."""
+    def of(
+        cls,
+        given: Any,
+        n_components: int | str,
+        n_features: int,
+        moments: StandardMoments,
+        schema: Schema | None,
+    ) -> Start:
+        """The given mixture or means of the features that vary; raise where they do not fit."""
         if isinstance(n_components, str):
             raise InputError(
                 "a start has a number of components of its own; got "
                 f'n_components="{n_components}". Give that number, or no start.'
             )
-        if self.means.shape != (n_components, n_features):
+        weights = covariances = None
+        if not isinstance(given, Mixture):
+            means = real_array("start", given)
+        else:
+            kinds = [(Column.family, ())] * given.n_columns
+            if schema is not None:
+                kinds = [(c.family, c.levels) for c in schema.columns]
+            if kinds != [(c.family, c.levels) for c in given.columns]:
+                raise InputError(
+                    "a start must have the columns of the rows, of the same families and levels; "
+                    "give no start, or that of a fit to such rows."
+                )
+            p = given.parameters
+            if schema is not None:
+                p = parameters_of(given.weights, given.blocks, schema)
+            means, weights, covariances = p.means, p.weights, p.matrices
+        if means.shape != (n_components, n_features):
             raise InputError(
                 f"the means of a start must have shape (n_components, n_features) = "
-                f"({n_components}, {n_features}); got {self.means.shape}."
+                f"({n_components}, {n_features}); got {means.shape}."
             )
-        if np.isnan(self.means).any():
+        if np.isnan(means).any():
             raise InputError(
                 "a start must have all means; a component of this one never saw a column. Leave "
                 "the start out, or give means."
             )
-
-    def standardized(self, moments: StandardMoments) -> Start:
-        """The same of standardized features, those that vary."""
-        own = moments.columns
-        matrices = self.covariances
-        if matrices is not None:
-            matrices = matrices[:, own][:, :, own] / moments.scale[:, None] / moments.scale
-        means = (self.means[:, own] - moments.shift) / moments.scale
-        return Start(np.ascontiguousarray(means), self.weights, matrices)
+        columns, scale = moments.columns, moments.scale
+        if covariances is not None:
+            covariances = covariances[:, columns][:, :, columns] / scale[:, None] / scale
+        means = np.ascontiguousarray((means[:, columns] - moments.shift) / scale)
+        return cls(means, weights, covariances)
 
     def parameters(self, features: Float, prior: VariancePrior) -> Parameters:
         """The start as a mixture; the features are those of standardized rows."""
