@@ -39,12 +39,17 @@ class FitOptions:
     progress: Callable[[str], None] | bool | None = None
     reading: Reading = field(default=READ_ALL)
 
+    def __post_init__(self) -> None:
+        for x in fields(self):
+            if x.name not in (*_AS_GIVEN, "reading"):
+                object.__setattr__(self, x.name, _plain(getattr(self, x.name)))
+
     @classmethod
     def of(cls, keywords: Mapping[str, Any]) -> FitOptions:
         """Return the options of these keywords of `fit`."""
-        known = {key: x if key in _AS_GIVEN else _plain(x) for key, x in keywords.items()}
-        reading = {x.name: known.pop(x.name) for x in fields(Reading) if x.name in known}
-        return cls(**known, reading=Reading(**reading))
+        others = dict(keywords)
+        reading = {x.name: _plain(others.pop(x.name)) for x in fields(Reading) if x.name in others}
+        return cls(**others, reading=Reading(**reading))
 
     def changed(self, data: Any = None) -> dict[str, Any]:
         """Return keywords that differ from their defaults, as a file keeps them: no arrays.
