@@ -9,23 +9,20 @@ Where cuts sort about equally well, the roundest number is taken.
 |---|---|---|
 | F_i: share of rows of component i that are observed and lie below points | ``below`` | (r, n) |
 | D_i = F_i − Σ_k≠i w_k F_k / Σ_k≠i w_k, with its ends | ``apart`` | (r, n + 2) |
-| max D, D(∞) − min D, max_a<b D(b) − D(a), D(∞) + max_a<b D(a) − D(b) | ``gains`` | (r, 4) |
-
-The last are those of numbers below, above, inside and outside of the best cuts.
+| max D, D(∞) − min D, max_a<b D(b) − D(a) | of numbers below, above and between cuts | (r,) |
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import ceil, floor, inf, isfinite
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from momentmix._typing import Float
 from momentmix.errors import printable
-from momentmix.families.column import Column, Level, restored, transformed
+from momentmix.families.column import Level, restored, transformed
 from momentmix.mixture.columns import column_seen
 from momentmix.mixture.parameter_table import column_names
 from momentmix.wording import cut_middle, number_text, numbers_apart, percent, roundest
@@ -33,9 +30,9 @@ from momentmix.wording import cut_middle, number_text, numbers_apart, percent, r
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
-# Difference that an interval must add to that of one cut, and all numbers outside of one: tails of
-# distributions are the part that rows follow least.
-_INSIDE, _OUTSIDE = 0.1, 0.2
+# Difference that a second cut must add to that of one: tails of distributions are the part that
+# rows follow least.
+_SECOND_CUT = 0.1
 _EQUALLY_WELL = 0.01  # difference that a cut may lose to be a round number
 _COARSE = 5.0  # deviation up to which whole numbers pile up: cuts between them are better
 _MOST_TRAITS = 20  # of a component: nobody reads more, and words take time
@@ -44,7 +41,6 @@ _MOST_TRAITS = 20  # of a component: nobody reads more, and words take time
 _LEAST_GAIN = 0.1
 _ALIKE = 0.25  # difference of means beside the deviations that is not worth a word
 _SURE = 2.0  # standard errors that a difference must have
-_RARELY = 1.5  # "is A" says more than "is not A": differences of the latter are divided by it
 _MOSTLY = 0.6  # probability of a level
 _LETTERS = 24  # of the name of a column in the name of a component
 
@@ -103,92 +99,116 @@ class Trait:
 
 def traits_of(mixture: Mixture) -> list[list[Trait]]:
     """The traits of each component, the best first."""
-    if mixture.n_components == 1:
+    r = mixture.n_components
+    if r == 1:
         return [[]]
-    candidates = list(_Columns(mixture).candidates())
-    gains = np.nan_to_num([gain for gain, _ in candidates]).T  # (r, n)
+    observed = column_seen(mixture.blocks, mixture.n_columns)  # (r, d)
+    shares = mixture.weights * (1.0 - np.eye(r))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        rest = shares / shares.sum(axis=1, keepdims=True)  # (r, r): weights of the others
+    candidates: list[_Candidate] = []
+    for j, column in enumerate(mixture.columns):
+        kind = _Levels if column.levels else _Numbers
+        candidates.append(kind(mixture, j, np.nan_to_num(observed[:, j], nan=1.0), rest))
+        if not np.isnan(observed[:, j]).all():
+            candidates.append(_Missing(mixture, j, observed[:, j], rest))
     traits = []
-    for i, row in enumerate(gains):
-        order = np.argsort(-row, kind="stable")[:_MOST_TRAITS]
-        made = [candidates[k][1](i) for k in order if row[k] > 0]
+    for i, gains in enumerate(np.nan_to_num([c.gains for c in candidates]).T):
+        order = np.argsort(-gains, kind="stable")[:_MOST_TRAITS]
+        made = [candidates[k].trait(i) for k in order if gains[k] > 0]
         kept = [trait for trait in made if trait.sorted_rightly >= 0.5 + 0.49 * _LEAST_GAIN]
         traits.append(sorted(kept, key=lambda trait: -trait.sorted_rightly))
     return traits
 
 
-# -- cuts of a column of numbers -----------------------------------------------------------------
+class _Candidate:
+    """The best sentences of one kind on a column: how much they tell, and their words."""
+
+    gains: Float  # (r,): differences between component and others in how often one is true
+
+    def __init__(self, mixture: Mixture, number: int, observed: Float, rest: Float) -> None:
+        self.column, self.observed, self.rest = mixture.columns[number], observed, rest
+        self.name = printable(column_names(mixture)[number])
+        self.short = cut_middle(self.name, _LETTERS)
+        self.set_gains(mixture, number)
+
+    def set_gains(self, mixture: Mixture, number: int) -> None:
+        """Find the best sentences."""
+        raise NotImplementedError
+
+    def trait(self, i: int) -> Trait:
+        """The trait of a component; only those that are read are made."""
+        raise NotImplementedError
+
+    def beyond_missing(self, gains: Float) -> Float:
+        """Gains of sentences on values that say more than "is not missing"."""
+        end = np.maximum(self.observed - self.rest @ self.observed, 0.0)
+        return np.where(gains - end >= _LEAST_GAIN, gains, 0.0)
+
+    def of_others(self, values: Float) -> Float:
+        """Means of values (r, …) over all other components where they are observed."""
+        shares = np.expand_dims(self.observed, tuple(range(1, values.ndim))) * ~np.isnan(values)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(self.rest @ (shares * np.nan_to_num(values)) / (self.rest @ shares))
+
+    def made(self, i: int, true: Float, said: str, **parts: Any) -> Trait:
+        """The trait of a component whose sentence is true of shares (r,) of all components."""
+        rightly = 0.5 * (1.0 + float(true[i] - self.rest[i] @ true))
+        parts |= {"true": float(true[i]), "sorted_rightly": rightly}
+        return Trait(self.name, sentence=f"{self.name} {said}", **parts)
 
 
-class _Interval(NamedTuple):
-    """Numbers between two ends, or those outside of them, in the units of the data."""
+class _Numbers(_Candidate):
+    """A column of numbers or counts: values below, above or between cuts."""
 
-    first: float  # −inf and inf at the ends of all numbers
-    last: float
-    is_inside: bool
-    true: Float  # (r,), the shares of the rows of all components that lie there
+    def set_gains(self, mixture: Mixture, number: int) -> None:
+        self.means = mixture.means[:, number]
+        self.deviations = np.sqrt(mixture.variances[:, number])
+        self.observed = self.observed * ~np.isnan(self.means)
+        units = self.means[:, None], self.deviations[:, None]
+        self.points, below = self.column.model.below(*units)
+        self.below = self.observed[:, None] * np.nan_to_num(below)
+        end = (self.observed - self.rest @ self.observed)[:, None]
+        self.apart = np.hstack([0 * end, self.below - self.rest @ self.below, end])
+        self.rises = self.apart - np.minimum.accumulate(self.apart, axis=1)
+        between = self.rises.max(axis=1) - _SECOND_CUT
+        gains = [self.apart.max(axis=1), (end - self.apart).max(axis=1), between]
+        self.rules = np.argmax(gains, axis=0)
+        self.gains = self.beyond_missing(np.max(gains, axis=0))
 
-
-class _Cuts:
-    """The cuts of a column that sort rows best into each component.
-
-    From means and deviations (r,), and shares of observed cells; `rest` (r, r) has the weights of
-    the others for each component.
-    """
-
-    def __init__(
-        self, column: Column, means: Float, deviations: Float, observed: Float, rest: Float
-    ) -> None:
-        points, below = column.model.below(means[:, None], deviations[:, None])
-        self.column, self.means, self.deviations = column, means, deviations
-        self.observed, self.points = observed, points
-        self.below = observed[:, None] * np.nan_to_num(below)
-        end = (observed - rest @ observed)[:, None]
-        self.apart = apart = np.hstack([0 * end, self.below - rest @ self.below, end])
-        low, high = (f.accumulate(apart, axis=1) for f in (np.minimum, np.maximum))
-        self.rises = {True: apart - low, False: high - apart}
-        inside, outside = self.rises[True].max(axis=1), end[:, 0] + self.rises[False].max(axis=1)
-        gains = [apart.max(axis=1), (end - apart).max(axis=1), inside - _INSIDE, outside - _OUTSIDE]
-        self.rules, self.gains = np.argmax(gains, axis=0), np.max(gains, axis=0)
-
-    def best(self, i: int) -> _Interval:
-        """The interval that sorts the rows of a component best."""
-        rule, first, last, is_inside = self.rules[i], -inf, inf, True
-        means = restored(self.means, self.column.transform)
+    def _interval(self, i: int) -> tuple[float, float]:
+        """The ends of the numbers that sort the rows of a component best, in units of the data."""
+        first, last, rule = -inf, inf, self.rules[i]
         if rule == 0:
             last = self._end(i, int(self.apart[i].argmax()), 1)
         elif rule == 1:
             first = self._end(i, int(self.apart[i].argmin()), -1)
         else:
-            is_inside = bool(rule == 2)
-            sign, b = (1 if is_inside else -1), int(self.rises[is_inside][i].argmax())
-            first = self._end(i, int((sign * self.apart[i, : b + 1]).argmin()), -sign)
-            last = self._end(i, b, sign)
+            place = int(self.rises[i].argmax())
+            first = self._end(i, int(self.apart[i, : place + 1].argmin()), -1)
+            last = self._end(i, place, 1)
             # An end beyond which no other has its mean is in the tail of a wide distribution, which
             # rows may not have: below 0, of sizes.
-            others = np.delete(means, i)
-            if is_inside:
-                ends = -inf if np.nanmin(others) > last else first, last
-                first, last = (ends[0], inf) if np.nanmax(others) < first else ends
-            elif not first <= means[i] <= last:
-                is_inside = True
-                first, last = (last, inf) if means[i] > last else (-inf, first)
-        true = self._share_below(last) - self._share_below(first)
-        return _Interval(first, last, is_inside, true if is_inside else self.observed - true)
+            others = np.delete(restored(self.means, self.column.transform), i)
+            ends = -inf if np.nanmin(others) > last else first, last
+            first, last = (ends[0], inf) if np.nanmax(others) < first else ends
+        return first, last
 
     def _end(self, i: int, place: int, sign: int) -> float:
         """The roundest number about a place where `apart` is largest, or least for sign −1."""
-        values, points, column = sign * self.apart[i, 1:-1], self.points, self.column
+        values, points = sign * self.apart[i, 1:-1], self.points
+        is_whole = self.column.model.is_whole
         worse = np.flatnonzero(values < values[place - 1] - _EQUALLY_WELL)
         k = np.searchsorted(worse, place - 1)
         left, right = np.concatenate([[-1], worse, [values.size]])[k : k + 2]
         ends = points[[left + 1, right - 1]]
-        if left + 2 == right and not column.model.is_whole:  # one point: half-way to the next ones
+        if left + 2 == right and not is_whole:  # one point: half-way to the next ones
             ends = 0.5 * (ends + points[np.clip([left, right], 0, values.size - 1)])
-        least, most = restored(ends, column.transform).tolist()
-        if column.model.is_whole:
+        least, most = restored(ends, self.column.transform).tolist()
+        if is_whole:
             return 0.5 + roundest(ceil(least - 0.5), floor(most - 0.5))
         # Whole numbers in a column of numbers are many at one place: cuts are between them.
-        is_coarse = not column.transform and max(self.deviations[i], most - least) < _COARSE
+        is_coarse = not self.column.transform and max(self.deviations[i], most - least) < _COARSE
         between = floor(points[place - 1]) + 0.5 if is_coarse else inf
         return between if least <= between <= most else roundest(least, most)
 
@@ -198,73 +218,22 @@ class _Cuts:
         place = transformed([value], self.column.transform)[0]
         return np.array([np.interp(place, self.points, below) for below in self.below])
 
-
-# -- sentences ------------------------------------------------------------------------------------
-
-# Differences (r,) between component and others in how often the best sentence is true, and the
-# trait of a component: words are made of those alone that are shown.
-_Candidate = tuple[Float, Callable[[int], Trait]]
-
-
-class _Columns:
-    """The best sentences on each column of a mixture."""
-
-    def __init__(self, mixture: Mixture) -> None:
-        self.mixture, self.names = mixture, [printable(name) for name in column_names(mixture)]
-        self.shorts = [cut_middle(name, _LETTERS) for name in self.names]
-        observed = column_seen(mixture.blocks, mixture.n_columns)
-        self.has_missing = np.asarray(np.isfinite(observed).any(axis=0))
-        self.observed = np.where(np.isnan(observed), 1.0, observed)  # (r, d)
-        shares = mixture.weights * (1.0 - np.eye(mixture.n_components))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            self.rest = shares / shares.sum(axis=1, keepdims=True)  # (r, r): weights of the others
-
-    def candidates(self) -> Iterator[_Candidate]:
-        for j, column in enumerate(self.mixture.columns):
-            observed = self.observed[:, j]
-            gain, make = self._levels(j) if column.levels else self._numbers(j)
-            # A sentence on values must say more than "is not missing".
-            end = np.maximum(observed - self.rest @ observed, 0.0)
-            yield np.where(gain - end >= _LEAST_GAIN, gain, 0.0), make
-            if self.has_missing[j]:
-                yield self._missing(j)
-
-    def _others(self, values: Float, observed: Float) -> Float:
-        """Means of values over all other components where they are observed, as values, (r, …)."""
-        shares = observed.reshape(-1, *[1] * (values.ndim - 1)) * ~np.isnan(values)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.asarray(self.rest @ (shares * np.nan_to_num(values)) / (self.rest @ shares))
-
-    def _trait(self, i: int, j: int, true: Float, said: str, **parts: Any) -> Trait:
-        """The trait of a component whose sentence is true of shares (r,) of all components."""
-        rightly = 0.5 * (1.0 + float(true[i] - self.rest[i] @ true))
-        sentence = f"{self.names[j]} {said}"
-        parts |= {"true": float(true[i]), "sorted_rightly": rightly, "sentence": sentence}
-        return Trait(self.names[j], **parts)
-
-    def _numbers(self, j: int) -> _Candidate:
-        means, deviations = self.mixture.means[:, j], np.sqrt(self.mixture.variances[:, j])
-        observed = self.observed[:, j] * ~np.isnan(means)
-        cuts = _Cuts(self.mixture.columns[j], means, deviations, observed, self.rest)
-        others, widths = (self._others(x, observed) for x in (means, deviations))
-        alike = 0.5 * _ALIKE * (deviations + widths)
-        return cuts.gains, lambda i: self._number(i, j, cuts, float(others[i]), float(alike[i]))
-
-    def _number(self, i: int, j: int, cuts: _Cuts, other: float, alike: float) -> Trait:
-        column, short, means = cuts.column, self.shorts[j], cuts.means
-        first, last, is_inside, true = cuts.best(i)
+    def trait(self, i: int) -> Trait:
+        first, last = self._interval(i)
+        true = self._share_below(last) - self._share_below(first)
         here, elsewhere = float(true[i]), float(self.rest[i] @ true)
-        rest = np.delete(means, i)
-        ends = np.array([means[i], other, np.nanmin(rest), np.nanmax(rest)])
-        value, others, least, most = restored(ends, column.transform).tolist()
-        half = 0.5 * column.model.is_whole  # counts above 2.5 are above 2, or from 3 on
+        other, width = (float(self.of_others(x)[i]) for x in (self.means, self.deviations))
+        rest = np.delete(self.means, i)
+        ends = np.array([self.means[i], other, np.nanmin(rest), np.nanmax(rest)])
+        value, others, least, most = restored(ends, self.column.transform).tolist()
+        half = 0.5 * self.column.model.is_whole  # counts above 2.5 are above 2, or from 3 on
         numbers = f"{percent(here)} against {percent(elsewhere)}"
         if isfinite(first) and isfinite(last):
-            a, b = number_text(first + half), number_text(last - half)
-            said = f"between {a} and {b}" if is_inside else f"outside {a} to {b}"
-            if is_inside and least < first and most > last:
+            what = words = "medium"
+            said = f"between {number_text(first + half)} and {number_text(last - half)}"
+            if least < first and most > last:
                 mean, lowest, highest = numbers_apart(value, least, most)
-                what, words, numbers = "medium", "medium", f"{mean}, others {lowest} to {highest}"
+                numbers = f"{mean}, others {lowest} to {highest}"
             else:
                 # How many rows of the others lie there, their densities say badly where they are
                 # wide.
@@ -273,57 +242,60 @@ class _Columns:
         else:
             is_low = isfinite(last)
             what = "low" if is_low else "high"
-            words = said = f"{'below' if is_low else 'above'} " + number_text(
-                last + half if is_low else first - half
-            )
-            if abs(means[i] - other) >= alike and is_low == (value < others):
+            end = number_text(last + half if is_low else first - half)
+            words = said = f"below {end}" if is_low else f"above {end}"
+            alike = 0.5 * _ALIKE * (self.deviations[i] + width)
+            if abs(self.means[i] - other) >= alike and is_low == (value < others):
                 words, numbers = what, " against ".join(numbers_apart(value, others))
-        short = f"{words} {short}" if words == what else f"{short} {words}"
+        short = f"{words} {self.short}" if words == what else f"{self.short} {words}"
         parts = {"what": what, "value": value, "others": others, "short": short}
-        return self._trait(i, j, true, said, words=words, numbers=numbers, **parts)
+        return self.made(i, true, said, words=words, numbers=numbers, **parts)
 
-    def _levels(self, j: int) -> _Candidate:
-        levels = self.mixture.columns[j].levels
-        probabilities = np.stack(list(self.mixture.level_probabilities(j).values()), axis=1)
-        observed = self.observed[:, [j]] * ~np.isnan(probabilities[:, :1])
-        shares = observed * np.nan_to_num(probabilities)
-        more = shares - self.rest @ shares  # (r, K)
-        less = (observed - self.rest @ observed - more) * (len(levels) > 2)
-        places = np.maximum(more, less / _RARELY).argmax(axis=1)
-        more, less = (np.take_along_axis(x, places[:, None], axis=1)[:, 0] for x in (more, less))
-        others = self._others(probabilities, observed[:, 0])
 
-        def make(i: int) -> Trait:
-            k, is_more = places[i], bool(more[i] >= less[i])
-            value, other = float(probabilities[i, k]), float(others[i, k])
-            label, short = printable(str(levels[k])), self.shorts[j]
-            word = ("mostly" if value >= _MOSTLY else "often") if is_more else "rarely"
-            words, no = f"{word} “{label}”", "" if is_more else "not "
-            if levels == (0, 1):
-                label, short = ("no", f"not {short}") if k == 0 else ("yes", short)
-                words = f"{word} {label}"
-            else:
-                short = f"{short}: {no}{cut_middle(label, _LETTERS)}"
-            true = shares[:, k] if is_more else observed[:, 0] - shares[:, k]
-            parts = {"value": value, "others": other, "words": words, "level": levels[k]}
-            parts["numbers"] = f"{percent(value)} against {percent(other)}"
-            return self._trait(i, j, true, f"is {no}{label}", what="level", short=short, **parts)
+class _Levels(_Candidate):
+    """A column of levels: one that the component has more often than the others."""
 
-        return np.maximum(more, less), make
+    def set_gains(self, mixture: Mixture, number: int) -> None:
+        by_level = mixture.level_probabilities(number).values()
+        self.probabilities = np.stack(list(by_level), axis=1)  # (r, K)
+        self.observed = self.observed * ~np.isnan(self.probabilities[:, 0])
+        self.shares = self.observed[:, None] * np.nan_to_num(self.probabilities)
+        more = self.shares - self.rest @ self.shares
+        self.levels = more.argmax(axis=1)
+        self.gains = self.beyond_missing(more.max(axis=1))
 
-    def _missing(self, j: int) -> _Candidate:
-        missing = 1.0 - self.observed[:, j]
-        others = self.rest @ missing
+    def trait(self, i: int) -> Trait:
+        k, levels = int(self.levels[i]), self.column.levels
+        tables = self.probabilities, self.of_others(self.probabilities)
+        value, other = (float(table[i, k]) for table in tables)
+        word = "mostly" if value >= _MOSTLY else "often"
+        label = printable(str(levels[k]))
+        words, short = f"{word} “{label}”", f"{self.short}: {cut_middle(label, _LETTERS)}"
+        if levels == (0, 1):
+            label, short = ("yes", self.short) if k else ("no", f"not {self.short}")
+            words = f"{word} {label}"
+        return self.made(
+            i, self.shares[:, k], f"is {label}", what="level", value=value, others=other,
+            words=words, numbers=f"{percent(value)} against {percent(other)}", short=short,
+            level=levels[k],
+        )  # fmt: skip
 
-        def make(i: int) -> Trait:
-            value, other = float(missing[i]), float(others[i])
-            is_more = value >= other
-            true, said = (missing, "is missing") if is_more else (1.0 - missing, "is not missing")
-            parts: dict[str, Any] = {"value": value, "others": other}
-            parts["numbers"] = f"{percent(value)} against {percent(other)}"
-            parts["words"] = "often missing" if is_more else "rarely missing"
-            parts["short"] = f"{self.shorts[j]} {'missing' if is_more else 'known'}"
-            return self._trait(i, j, true, said, what="missing", **parts)
 
-        gain = np.abs(missing - others)
-        return np.where(gain >= _LEAST_GAIN, gain, 0.0), make
+class _Missing(_Candidate):
+    """The missing cells of a column."""
+
+    def set_gains(self, mixture: Mixture, number: int) -> None:
+        gains = np.abs(self.observed - self.rest @ self.observed)
+        self.gains = np.where(gains >= _LEAST_GAIN, gains, 0.0)
+
+    def trait(self, i: int) -> Trait:
+        missing = 1.0 - self.observed
+        value, other = float(missing[i]), float(self.rest[i] @ missing)
+        is_more = value >= other
+        true, said = (missing, "is missing") if is_more else (self.observed, "is not missing")
+        return self.made(
+            i, true, said, what="missing", value=value, others=other,
+            words="often missing" if is_more else "rarely missing",
+            numbers=f"{percent(value)} against {percent(other)}",
+            short=f"{self.short} {'missing' if is_more else 'known'}",
+        )  # fmt: skip

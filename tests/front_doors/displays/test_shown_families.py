@@ -94,7 +94,7 @@ def test_pairs_take_columns_of_levels_where_they_separate_best(rows):
 
 
 def test_a_component_that_never_sees_a_column():
-    age = mm.GaussianBlock([30.0, np.nan], [25.0, np.nan], "age", seen=[0.5, 0.0])
+    age = mm.GaussianBlock([30.0, 40.0], [25.0, 36.0], "age", seen=[0.5, 0.0])
     mixture = mm.Mixture.from_blocks([0.5, 0.5], [age, mm.PoissonBlock([1.0, 4.0], names="n")])
     displays.MeansDisplay.from_estimator(mixture).figure_.canvas.draw()
     display = displays.PairsDisplay.from_estimator(mixture)
