@@ -24,7 +24,6 @@ def report_command(model: str, data: tuple[str, ...], names: list[str] | None, o
 
     The report is one HTML file that needs no network and no scripts. The certificate and the
     intervals are those that `momentmix fit` saved with the model, and data are read as in its fit.
-    Its date is today, or that of SOURCE_DATE_EPOCH.
 
     \b
     momentmix report model.json --data table.csv -o page.html

@@ -16,7 +16,6 @@ from momentmix.displays.rows import best_separating, shown_rows
 from momentmix.displays.style import Display, component_entries, mixture_of
 from momentmix.mixture.columns import column_numbers
 from momentmix.mixture.mixture import Mixture
-from momentmix.wording import percent
 
 _MOST_COLUMNS = 36  # panels in one picture
 _PANEL = (3.1, 2.2)  # width and height, in inches
@@ -60,31 +59,20 @@ class ColumnsDisplay(Display):
         if columns is not None:
             chosen = column_numbers(columns, mixture.n_columns, mixture.feature_names).tolist()
         values = None if rows is None else shown_rows(mixture, rows)[0]
-        own = {j: marginal_of(mixture, j, None if values is None else values[:, j]) for j in chosen}
-        return cls(mixture, own).plot()
+        marginals = {
+            j: marginal_of(mixture, j, None if values is None else values[:, j]) for j in chosen
+        }
+        return cls(mixture, marginals).plot()
 
     def plot(self) -> ColumnsDisplay:
         """Draw a grid of all columns, with title and legend."""
         marginals = list(self.marginals.values())
-        n = len(marginals)
         entries = component_entries(self.mixture) + legend_of_marginals(marginals)
-        across = 2 if n == 4 else min(n, 4 if n > 9 else 3)
-        axes = self._grid((-(-n // across), across), _PANEL, entries, "component: share of rows")
-        for ax, marginal in zip(axes, marginals, strict=False):
-            draw_panel(ax, marginal)
+        axes = self._grid(len(marginals), _PANEL, entries, "component: share of rows")
+        for ax, marginal in zip(axes, marginals, strict=True):
+            draw_marginal(ax, marginal)
             ax.set_title(marginal.name, fontsize="medium", loc="left")
-        for ax in axes[n:]:
-            ax.set_visible(False)
         has_rows = any(marginal.shares is not None for marginal in marginals)
         what = "rows and fitted components" if has_rows else "fitted components"
         self.figure_.suptitle(f"Columns: {what}")
         return self
-
-
-def draw_panel(ax: Any, marginal: Marginal) -> None:
-    """Draw one column on given axes, with the share of missing cells above."""
-    draw_marginal(ax, marginal, lying=True)
-    if marginal.missing:
-        ax.set_title(f"{percent(marginal.missing)} missing", fontsize="small", loc="right")
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize="small")

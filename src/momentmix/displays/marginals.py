@@ -27,6 +27,7 @@ from momentmix.families.column import Column, restored, transformed
 from momentmix.html.palette import COLORS
 from momentmix.mixture.columns import column_seen
 from momentmix.mixture.mixture import Mixture
+from momentmix.wording import percent
 
 _FEWEST_BINS, _MOST_BINS = 8, 60
 _DEVIATIONS = 3.3  # half width of a component in a picture
@@ -138,11 +139,13 @@ def _edges(values: Float, low: float, high: float) -> Float:
 # -- the panel ---------------------------------------------------------------------------------
 
 
-def draw_marginal(ax: Any, marginal: Marginal, *, lying: bool = False) -> None:
+def draw_marginal(ax: Any, marginal: Marginal) -> None:
     """Draw one column: the rows, and each component, as shares of the rows."""
+    ax.tick_params(labelsize="small")
+    if marginal.missing:
+        ax.set_title(f"{percent(marginal.missing)} missing", fontsize="small", loc="right")
     if marginal.column.levels:
-        _draw_levels(ax, marginal, lying)
-        percent_axis(ax.xaxis if lying else ax.yaxis, 4)
+        _draw_levels(ax, marginal)
         return
     unit = 1.0
     if marginal.edges is not None and marginal.shares is not None:
@@ -169,31 +172,28 @@ def draw_marginal(ax: Any, marginal: Marginal, *, lying: bool = False) -> None:
         ax.set_yticks([])  # densities have units that nobody asks for
 
 
-def _draw_levels(ax: Any, marginal: Marginal, lying: bool) -> None:
+def _draw_levels(ax: Any, marginal: Marginal) -> None:
     """Draw a wide bar of the rows at each level, and on it the components one after the other."""
     names = [short_name(str(level), 18) for level in marginal.column.levels]
     heights, shares = marginal.heights, marginal.shares
-    if lying and len(names) > _MOST_LEVELS:  # the rarest share a bar
+    if len(names) > _MOST_LEVELS:  # the rarest share a bar
         common = heights.sum(axis=0) if shares is None else shares
         kept = np.sort(np.argsort(-common, kind="stable")[: _MOST_LEVELS - 1])
         rest = np.setdiff1d(np.arange(len(names)), kept)
         names = [names[j] for j in kept] + [f"{len(rest)} others"]
         heights = np.column_stack([heights[:, kept], heights[:, rest].sum(axis=1)])
         shares = None if shares is None else np.append(shares[kept], shares[rest].sum())
-    bars, side = (ax.barh, "left") if lying else (ax.bar, "bottom")
     places = np.arange(float(len(names)))
     if shares is not None:
-        bars(places, shares, 0.88, zorder=1, **_BAR)
+        ax.barh(places, shares, 0.88, zorder=1, **_BAR)
     starts, styles = np.cumsum(heights, axis=0) - heights, component_styles(len(heights))
     for k, (height, start, (color, _)) in enumerate(zip(heights, starts, styles, strict=True)):
         hatch = _HATCHES[k // len(COLORS) % len(_HATCHES)]
-        bars(places, height, 0.5, color=color, zorder=2, hatch=hatch, **{side: start})
-    if lying:
-        ax.set_yticks(places, names)
-        ax.set_ylim(len(names) - 0.4, -0.6)
-        ax.tick_params(axis="y", length=0)
-    else:
-        set_axis(ax.xaxis, marginal)
+        ax.barh(places, height, 0.5, left=start, color=color, zorder=2, hatch=hatch)
+    ax.set_yticks(places, names)
+    ax.set_ylim(len(names) - 0.4, -0.6)
+    ax.tick_params(axis="y", length=0)
+    percent_axis(ax.xaxis, 4)
 
 
 def set_axis(axis: Any, marginal: Marginal) -> None:
@@ -204,8 +204,9 @@ def set_axis(axis: Any, marginal: Marginal) -> None:
     if levels := marginal.column.levels:
         step = -(-len(levels) // _MOST_LEVELS)
         names = [short_name(str(x), 12) for x in levels[::step]]
-        crowded = sum(map(len, names)) > 22 and axis.axis_name == "x"
-        axis.set_ticks(marginal.grid[::step], names, **({"rotation": 90} if crowded else {}))
+        axis.set_ticks(marginal.grid[::step], names)
+        if sum(map(len, names)) > 22 and axis.axis_name == "x":
+            axis.set_tick_params(labelrotation=90)
     elif marginal.column.transform:
         _set_log_ticks(axis, marginal.limits, marginal.column.transform)
     else:

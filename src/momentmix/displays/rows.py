@@ -113,20 +113,17 @@ def by_separation(mixture: Mixture) -> list[int]:
     return [int(j) for j in np.argsort(-separation(mixture), kind="stable")]
 
 
-def best_separating(mixture: Mixture, most: int, most_levels: float = np.inf) -> list[int]:
-    """Return at most `most` columns of the best separation, of few levels where there are some."""
-    order = by_separation(mixture)
-    few = [j for j in order if len(mixture.columns[j].levels) <= most_levels]
-    return sorted((few or order)[:most])
+def best_separating(mixture: Mixture, most: int) -> list[int]:
+    """At most `most` columns of the best separation."""
+    return sorted(by_separation(mixture)[:most])
 
 
 def pairs_by_separation(mixture: Mixture, most: int) -> list[tuple[int, int]]:
-    """Return pairs of numeric columns of the best separation, the best first."""
-    if mixture.n_components == 1:
-        return []
-    numbers, ratios = set(numeric_columns(mixture)), separation(mixture)
-    best = [j for j in by_separation(mixture) if j in numbers]
-    # Over columns that hardly differ the components lie one above the other.
-    best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
-    pairs = combinations(range(len(best)), 2)
-    return [(best[a], best[b]) for a, b in sorted(pairs, key=sum)[:most]]
+    """Pairs of columns of the best separation, the best first; of numbers where there are two."""
+    order, numbers = by_separation(mixture), set(numeric_columns(mixture))
+    best = [j for j in order if j in numbers] if len(numbers) > 1 else order
+    if mixture.n_components > 1:  # over columns that hardly differ components lie one on another
+        ratios = separation(mixture)
+        best = [j for place, j in enumerate(best) if place < 2 or ratios[j] > _LEAST_RATIO]
+    pairs = sorted(combinations(range(len(best)), 2), key=sum)[:most]
+    return [(best[a], best[b]) for a, b in pairs] or [(best[0], best[0])]

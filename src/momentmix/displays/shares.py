@@ -57,16 +57,12 @@ class SharesDisplay(Display):
             groups = sorted([*dict.fromkeys([*misfits, *range(len(t))])][:_MOST_GROUPS])
             panels = {(): groups}
             count = f"{len(groups)} of {len(t)} groups" if len(groups) < len(t) else ""
-        across = 2 if len(panels) == 4 else min(3, len(panels))
-        size = (7.5, 3.4) if across == 1 else (4.0, 2.8)
-        title = f"{percent(t.level)} intervals"
-        axes = self._grid((-(-len(panels) // across), across), size, self._entries(), title)
-        for ax, (name, groups) in zip(axes, panels.items(), strict=False):
+        size = (7.5, 3.4) if len(panels) == 1 else (4.0, 2.8)
+        axes = self._grid(len(panels), size, self._entries(), f"{percent(t.level)} intervals")
+        for ax, (name, groups) in zip(axes, panels.items(), strict=True):
             self._panel(ax, groups, is_ordered)
             ax.set_title(short_name(key_text(name), 40) if name else "", fontsize="medium")
         axes[0].set_ylabel("share of rows")
-        for ax in axes[len(panels) :]:
-            ax.set_visible(False)
         if count:
             which = "misfits, and the first others" if misfits else "the first"
             self.figure_.suptitle(f"{count}: {which}", fontsize="small")

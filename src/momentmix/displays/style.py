@@ -8,14 +8,12 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, needed, printable
-from momentmix.fitting.result import FitResult
 from momentmix.html.palette import COLORS, component_color
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import column_names
 from momentmix.wording import cut, percent
 
 LARGEST_DRAWN = 1e150  # squares of larger numbers overflow, in matplotlib as well
-FEW_COMPONENTS = 8  # more ellipses or groups of bars in one picture are hard to tell apart
 GRAY = "0.55"  # of what belongs to no component: visible on white and on dark pages
 SMALL: dict[str, Any] = {"fontsize": "small", "title_fontsize": "small", "frameon": False}
 _LETTER_WIDTH = 0.07  # of small letters, in inches, on average
@@ -49,12 +47,13 @@ class Display:
         return ax
 
     def _grid(
-        self, shape: tuple[int, int], panel: tuple[float, float], entries: list[Any], title: str
+        self, n_panels: int, panel: tuple[float, float], entries: list[Any], title: str
     ) -> list[Any]:
-        """Make a grid of panels of this size, and a legend below; return its axes."""
+        """Make panels of this size, and a legend below; return their axes."""
         from matplotlib import pyplot
 
-        (down, across), width = shape, max(4.6, panel[0] * shape[1])
+        across = 2 if n_panels == 4 else min(n_panels, 4 if n_panels > 9 else 3)
+        down, width = -(-n_panels // across), max(4.6, panel[0] * across)
         longest = max(len(entry.get_label()) for entry in entries)
         in_a_row = int(np.clip(width // (0.6 + _LETTER_WIDTH * longest), 1, len(entries)))
         size = width, panel[1] * down + 0.7 + 0.2 * -(-len(entries) // in_a_row)
@@ -62,9 +61,13 @@ class Display:
             down, across, figsize=size, squeeze=False, layout="constrained"
         )
         self.ax_ = self.axes_[0, 0]
+        for ax in self.axes_.flat:
+            ax.spines[["top", "right"]].set_visible(False)
+        for ax in self.axes_.flat[n_panels:]:
+            ax.set_visible(False)
         place: Any = {"loc": "outside lower center", "ncols": in_a_row}
         self.figure_.legend(handles=entries, title=title, **place, **SMALL)
-        return list(self.axes_.flat)
+        return list(self.axes_.flat)[:n_panels]
 
 
 # -- components -------------------------------------------------------------------------------
@@ -95,24 +98,27 @@ def component_entries(mixture: Mixture, is_named: bool = True) -> list[Any]:
 
 
 def mixture_of(model: Any) -> Mixture:
-    """Return the mixture of an estimator, a result or a mixture, if it can be drawn."""
+    """The mixture of an estimator, a result or a mixture, if it can be drawn."""
     need_matplotlib()
-    name = "mixture" if isinstance(model, FitResult) else "mixture_"
-    mixture = model if isinstance(model, Mixture) else getattr(model, name, None)
+    mixture = getattr(model, "mixture_", getattr(model, "mixture", model))
     if not isinstance(mixture, Mixture):
         raise InputTypeError(
             "a display needs a fitted estimator, a FitResult or a Mixture; "
             f"got {type(model).__name__}."
         )
+    check_drawable(mixture)
+    return mixture
+
+
+def check_drawable(mixture: Mixture) -> None:
+    """Raise where numbers are too large for pictures."""
     extent = np.abs(mixture.means) + np.sqrt(mixture.variances)  # NaN: there is nothing to draw
     if (extent > LARGEST_DRAWN).any():
         i, j = np.argwhere(extent > LARGEST_DRAWN)[0]
         raise InputError(
             f"component {i} reaches {extent[i, j]:.3g} in feature {j}; pictures show numbers up to "
-            f"{LARGEST_DRAWN:.0e}. Rescale the feature and fit again, or draw the others "
-            "(Mixture.select)."
+            f"{LARGEST_DRAWN:.0e}. Rescale the feature, or draw the others (Mixture.select)."
         )
-    return mixture
 
 
 def axis_names_of(mixture: Mixture) -> list[str]:

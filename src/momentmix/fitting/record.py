@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from momentmix.errors import ModelFileError, without_secrets
+from momentmix.errors import InputTypeError, ModelFileError, without_secrets
 from momentmix.findings.finding import Finding, Severity
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import Description
@@ -69,6 +69,20 @@ def load_fit(path: str | os.PathLike[str]) -> tuple[Mixture, FitResult | None]:
             f"{path}: the record of the fit is damaged: {error}. Fit again, or remove the key "
             '"fit"; the mixture itself is whole.'
         ) from None
+
+
+def mixture_and_result(model: Any) -> tuple[Mixture, FitResult | None]:
+    """The mixture of a model of any kind, and the result of its fit where that is known."""
+    if isinstance(model, str | os.PathLike):
+        return load_fit(model)
+    result = model if isinstance(model, FitResult) else getattr(model, "result_", None)
+    mixture = result.mixture if isinstance(result, FitResult) else model
+    if not isinstance(mixture, Mixture):
+        raise InputTypeError(
+            "expected a Mixture, a FitResult, a fitted estimator or the path of a model file; got "
+            f"{type(model).__name__}."
+        )
+    return mixture, result
 
 
 def result_of(document: Any, mixture: Mixture) -> FitResult:

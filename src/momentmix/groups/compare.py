@@ -379,9 +379,9 @@ def _mean_change(
     t = (b - a) / sqrt(noise)
     # Hall's transformation removes the skewness g of t, which skewed columns have where the numbers
     # of rows differ. The common third moment is the less noisy one.
-    third = (n * ta + m * tb) / (n + m)
+    common_third = (n * ta + m * tb) / (n + m)
     both = (n * va + m * vb) / (n + m - 2) * (1 / n + 1 / m)
-    g = _SKEWNESS_SHARE * third * (1 / m**2 - 1 / n**2) / max(noise, both) ** 1.5
+    g = _SKEWNESS_SHARE * common_third * (1 / m**2 - 1 / n**2) / max(noise, both) ** 1.5
     t += g * t**2 / 3 + g**2 * t**3 / 27 + g / 6
     effect, half = (b - a) / sqrt(common), _NORMAL * sqrt(noise / common)
     p = min(1.0, 2 * float(stdtr(max(degrees, 1.0), -abs(t))))

@@ -24,8 +24,7 @@ from momentmix.errors import InputError, InputTypeError, printable
 from momentmix.fitting.inference.over_identification import LEAST_P_VALUE
 from momentmix.fitting.inference.standard_errors import normal_quantile
 from momentmix.fitting.inference.uncertainty import uncertainty_after_em
-from momentmix.fitting.record import load_fit
-from momentmix.fitting.result import FitResult
+from momentmix.fitting.record import mixture_and_result
 from momentmix.groups.compare import holm
 from momentmix.groups.cube import SummaryCube
 from momentmix.groups.keys import natural_order
@@ -251,7 +250,7 @@ def track(
     [0.1, 0.2, 0.3, 0.4, 0.52]
     """
     z = normal_quantile(level)
-    mixture, result = _mixture_and_result(model)
+    mixture, result = mixture_and_result(model)
     if isinstance(cube, str | os.PathLike):
         cube = SummaryCube.load(cube)
     if not isinstance(cube, Mapping):
@@ -307,21 +306,6 @@ def track(
 
 
 # -- the model ---------------------------------------------------------------------------------
-
-
-def _mixture_and_result(model: Any) -> tuple[Mixture, FitResult | None]:
-    """The mixture of a model of any kind, and the fit that it comes from, where that is known."""
-    result: Any = getattr(model, "result_", model)
-    if isinstance(model, str | os.PathLike):
-        mixture, result = load_fit(model)
-    else:
-        mixture = getattr(result, "mixture", getattr(model, "mixture_", model))
-    if not isinstance(mixture, Mixture):
-        raise InputTypeError(
-            "model must be a Mixture, a FitResult, a fitted estimator or the path of a model "
-            f"file; got {type(model).__name__}."
-        )
-    return mixture, result if isinstance(result, FitResult) else None
 
 
 def _usable_columns(mixture: Mixture) -> tuple[list[int], list[str]]:

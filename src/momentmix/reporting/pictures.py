@@ -12,15 +12,14 @@ from urllib.parse import quote
 from numpy.typing import NDArray
 
 from momentmix._typing import Float
-from momentmix.displays.columns import draw_panel
-from momentmix.displays.marginals import marginal_of
+from momentmix.displays.marginals import draw_marginal, marginal_of
 from momentmix.displays.pairs import draw_pair
 from momentmix.displays.rows import by_separation, pairs_by_separation
 from momentmix.displays.style import axis_names_of
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import value_names
 
-_MOST_PAIRS = 4
+_MOST_PAIRS = 3
 # Fewer columns are drawn where groups are many: the table of columns × groups has all of them.
 _MOST_COLUMNS, _FEWEST_COLUMNS, _MOST_CURVES = 24, 12, 240
 MOST_POINTS = 1000  # of rows in a picture of a pair
@@ -73,11 +72,12 @@ def draw_columns(mixture: Mixture, rows: Float | None) -> list[Picture]:
     most = min(_MOST_COLUMNS, max(_FEWEST_COLUMNS, _MOST_CURVES // mixture.n_components))
     for place, j in enumerate(by_separation(mixture)[:most]):
         ax = _axes(_SMALL)
-        draw_panel(ax, marginal_of(mixture, j, None if rows is None else rows[:, j]))
+        draw_marginal(ax, marginal_of(mixture, j, None if rows is None else rows[:, j]))
         family = mixture.columns[j].model.noun
         of_rows = "" if rows is None else " and of the rows"
         alt = f"Distribution of {names[j]} ({family}) in each group{of_rows}."
-        pictures.append(Picture(f"column-{place}", names[j], alt, family, _finished(ax)))
+        caption = "" if family == "numbers" else family
+        pictures.append(Picture(f"column-{place}", names[j], alt, caption, _finished(ax)))
     return pictures
 
 
@@ -86,6 +86,8 @@ def draw_pairs(
 ) -> list[Picture]:
     """Draw the pairs of columns of the best separation, with some of the rows as points."""
     names, labels, pictures = value_names(mixture), axis_names_of(mixture), list[Picture]()
+    if mixture.n_components == 1 or mixture.n_columns == 1:
+        return []
     if rows is not None:
         step = -(-len(rows) // MOST_POINTS)
         rows, components = rows[::step], None if components is None else components[::step]

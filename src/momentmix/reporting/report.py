@@ -6,6 +6,7 @@ import base64
 import datetime
 import hashlib
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,9 +16,9 @@ from typing import Any
 
 from momentmix.atomic_file import atomic_write
 from momentmix.displays.rows import shown_rows
-from momentmix.displays.style import mixture_of
+from momentmix.displays.style import check_drawable
 from momentmix.errors import InputError, InputTypeError, needed, printable, without_secrets
-from momentmix.fitting.record import load_fit
+from momentmix.fitting.record import mixture_and_result
 from momentmix.fitting.result import FitResult, versions
 from momentmix.html.palette import COLORS, ink_on
 from momentmix.mixture.mixture import Mixture
@@ -34,6 +35,7 @@ from momentmix.wording import cut, no_group, percent, plural
 _HEIGHT = "40rem"  # in a notebook; the page scrolls within
 _MOST_ROWS = 4000  # in the pictures; more points hide one another and make the file large
 _LETTERS = 60  # of the name of the data in the title
+_FIGURES = re.compile(r" \([\d.]+\)")  # of an answer, which the first screen leaves out
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,8 +77,8 @@ def report(
     names : sequence of str, optional
         Names of the components, one for each; made of what is different in them by default.
     date : date or str, optional
-        Date of the report, such as "2025-01-31"; by default that of SOURCE_DATE_EPOCH where it is
-        set, else today. The same model, data and date give the same bytes.
+        Date of the report, such as "2025-01-31"; today by default. The same model, data and date
+        give the same bytes.
     command, data_name : str, optional
         Command line and name of the data; by default the name of the file that `data` is.
 
@@ -95,8 +97,13 @@ def report(
     ...     file.read_text()[:15]
     '<!DOCTYPE html>'
     """
-    day, (mixture, record) = _day_of(date), _mixture_and_record(model)
-    profile = mixture.profile(names) if record is None else record.profile(names)
+    mixture, result = mixture_and_result(model)
+    try:
+        today = datetime.datetime.now(datetime.UTC).date()
+        day = today if date is None else datetime.date.fromisoformat(str(date))
+    except ValueError:
+        raise InputError(f"date must be a date such as '2025-01-31'; got {date!a}.") from None
+    profile = (result or mixture).profile(names)
     if data_name is None:
         paths = map(without_secrets, path_list(data) if data is not None else [])
         data_name = ", ".join(os.path.basename(os.path.normpath(path)) for path in paths)
@@ -107,13 +114,13 @@ def report(
         "Report with": ", ".join(f"{name} {number}" for name, number in versions().items()),
     }
     made_of = {label: text for label, text in made_of.items() if text}
-    mixture_of(mixture)  # raises where it cannot be drawn
-    n_rows = None if record is None else record.n_rows
+    check_drawable(mixture)
+    n_rows = None if result is None else result.n_rows
     rows = components = None
     with step("Report"):
         if data is not None:
             tell("reading rows")
-            opened = _opened(data, mixture, record)
+            opened = _opened(data, mixture, result)
             rows, components, n_rows = shown_rows(mixture, opened, _MOST_ROWS)
         tell("pictures")
         from matplotlib import style as styles
@@ -121,8 +128,8 @@ def report(
         with styles.context(["default", SETTINGS]):
             columns = draw_columns(mixture, rows)
             pairs = draw_pairs(mixture, rows, components)
-    certificate = None if record is None else record.certificate
-    intervals = record.intervals() if record is not None and record.has_errors else None
+    certificate = None if result is None else result.certificate
+    intervals = result.intervals() if result is not None and result.has_errors else None
     heat, n_left_out = page.side_by_side(mixture)
     parameters, parameter_notes = page.parameter_rows(mixture, intervals)
     style, policy = _style()
@@ -144,7 +151,6 @@ def report(
         certificate=certificate,
         verdict=certificate and page.verdict(certificate),
         actions=certificate and page.actions(certificate, mixture),
-        answer=page.largest_and_smallest(profile),
         profile=list(profile),
         background=mixture.background is not None and no_group(mixture.background_weight),
         heat=heat,
@@ -157,8 +163,8 @@ def report(
         n_points=0 if components is None else min(len(components), MOST_POINTS),
         parameters=parameters,
         parameter_notes=parameter_notes,
-        tried=[page.trial_row(trial) for trial in record.tried] if record else [],
-        made=[*page.facts(mixture, record), *made_of.items()],
+        tried=[page.trial_row(trial) for trial in result.tried] if result else [],
+        made=[*page.facts(mixture, result), *made_of.items()],
     )
     if path is None:
         return ReportPage(text)
@@ -192,6 +198,7 @@ def _template() -> Any:
         "cut": cut,
         "joined": lambda text: markup(escape(printable(text)).replace(" %", "&nbsp;%")),
         "percent": percent,
+        "plain": lambda text: _FIGURES.sub("", text),
         "separation": separation_words,
     }
     return environment.from_string(_resource("page.html.j2"))
@@ -220,53 +227,18 @@ def _style() -> tuple[str, str]:
     )
 
 
-# -- model, data and date ----------------------------------------------------------------------
+# -- data ----------------------------------------------------------------------------------------
 
 
-def _mixture_and_record(model: Any) -> tuple[Mixture, FitResult | None]:
-    if isinstance(model, str | os.PathLike):
-        return load_fit(model)
-    if isinstance(model, Mixture):
-        return model, None
-    if isinstance(model, FitResult):
-        return model.mixture, model
-    result = getattr(model, "result_", None)  # of an estimator: those take long to import
-    if not isinstance(result, FitResult):
-        raise InputTypeError(
-            "a report needs the path of a model, a FitResult, a fitted MomentGaussianMixture or "
-            f"MomentMixture, or a Mixture; got {type(model).__name__}."
-        )
-    return result.mixture, result
-
-
-def _opened(data: Any, mixture: Mixture, record: FitResult | None) -> Any:
+def _opened(data: Any, mixture: Mixture, result: FitResult | None) -> Any:
     """Open rows as those of the fit were opened, with the columns of the model."""
     if isinstance(data, MomentSummary):
         raise InputTypeError("a report draws rows; a summary has none. Leave it out.")
-    if record is None or isinstance(data, TableRows):
+    if result is None or isinstance(data, TableRows):
         return data
-    options = record.options or {}
+    options = result.options or {}
     given = {key: x for key, x in options.items() if key in vars(Reading()) and key != "exclude"}
     if mixture.feature_names is not None:
         given["columns"] = list(mixture.feature_names)
     missing = options.get("missing", "error")
     return open_rows(data, missing=missing, **given) if given or missing != "error" else data
-
-
-def _day_of(given: datetime.date | str | None) -> datetime.date:
-    """Return the date of a report: the given one, that of SOURCE_DATE_EPOCH, or today (UTC)."""
-    if isinstance(given, datetime.datetime):
-        return given.date()
-    if isinstance(given, datetime.date):
-        return given
-    epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
-    try:
-        if given is not None:
-            return datetime.date.fromisoformat(given)
-        now = datetime.datetime.fromtimestamp(int(epoch), datetime.UTC) if epoch else None
-        return (now or datetime.datetime.now(datetime.UTC)).date()
-    except (TypeError, ValueError, OverflowError):
-        raise InputError(
-            "date must be a date such as '2025-01-31', and SOURCE_DATE_EPOCH seconds since 1970; "
-            f"got {given or epoch!a}."
-        ) from None

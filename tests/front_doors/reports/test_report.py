@@ -160,7 +160,7 @@ def test_the_page_begins_with_title_date_and_answer(page, result):
     (day,) = page.all("time")
     assert (day["datetime"], day["text"]) == ("2025-01-31", "31 January 2025")
     (badge,) = [e["text"] for e in page.all("p") if e.get("class", "").startswith("verdict")]
-    assert badge == "✓ Passed No test speaks against this fit."
+    assert badge == "✓ Passed Nothing speaks against these groups."
     assert percent(float(result.mixture.weights[0])) in page.all("article")[0]["text"]
     headings = [e["text"] for e in page.all("h2")]
     assert headings[:4] == [
@@ -190,7 +190,7 @@ def test_headings_pictures_and_tables_are_accessible(page):
     assert levels[0] == 1
     assert levels.count(1) == 1
     assert all(b - a <= 1 for a, b in pairwise(levels))
-    assert len(page.all("img")) == 4 + 4  # columns, pairs
+    assert len(page.all("img")) == 4 + 3  # columns, pairs
     assert all(len(image["alt"]) > 20 for image in page.all("img"))
     assert all(cell["scope"] in ("row", "col") for cell in page.all("th"))
     assert len(page.all("caption")) == len(page.all("table")) == 3
@@ -243,33 +243,27 @@ def test_a_bare_mixture_and_an_estimator(truth, rows, report):
         page = report(kind(2, random_state=7).fit(frame))
         assert "of the rows, in the color" not in page.rawdata_
         assert re.search(r"Seed</th><td[^>]*>7<", page.rawdata_)
-        with pytest.raises(InputTypeError, match="needs the path of a model"):
+        with pytest.raises(InputTypeError, match="the path of a model file"):
             report(kind(2))
 
 
-def test_what_cannot_be_reported_is_refused(truth, rows, report, monkeypatch):
+def test_what_cannot_be_reported_is_refused(truth, rows, report):
     for arguments, keywords, error, message in [
-        ((rows,), {}, InputTypeError, r"needs the path of a model.*got ndarray"),
+        ((rows,), {}, InputTypeError, r"the path of a model file; got ndarray"),
         ((truth, rows[:, :3]), {}, InputError, "the 4 columns of the model; got 3"),
         ((truth, mm.MomentSummary(4, 3)), {}, InputTypeError, "a report draws rows"),
         ((truth,), {"names": ["calm"]}, InputError, "must be 2, one for each; got 1"),
-        ((truth,), {"date": "31.1."}, InputError, r"as '2025-01-31', .*got '31\.1\.'"),
+        ((truth,), {"date": "31.1."}, InputError, r"as '2025-01-31'; got '31\.1\.'"),
     ]:
         with pytest.raises(error, match=message):
             report(*arguments, **keywords)
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "soon")
-    with pytest.raises(InputError, match="SOURCE_DATE_EPOCH seconds since 1970"):
-        report(truth)
 
 
-def test_the_date_of_a_report(truth, report, monkeypatch):
+def test_the_date_of_a_report(truth, report):
     def shown(**keywords):
         return report(truth.select([0]), **keywords).all("time")[0]["datetime"]
 
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
-    assert shown() == "2023-11-14"
     assert shown(date=datetime.date(2024, 2, 29)) == "2024-02-29"
-    monkeypatch.delenv("SOURCE_DATE_EPOCH")
     today = datetime.datetime.now(datetime.UTC).date()
     assert 0 <= (datetime.date.fromisoformat(shown()) - today).days <= 1
 

@@ -58,6 +58,3 @@ def test_columns_and_pairs_that_separate_come_first():
     m = mm.Mixture.diagonal([0.4, 0.3, 0.3], means, np.ones((3, 4)))
     assert by_separation(m)[:2] == [2, 1]  # variances between of 17.25 and 17.01
     assert pairs_by_separation(m, 6) == [(2, 1)]  # the others do not separate
-    one = mm.Mixture.diagonal([1.0], [[0.0, 1.0]], [[1.0, 1.0]])
-    assert by_separation(one) == [0, 1]
-    assert pairs_by_separation(one, 6) == []
