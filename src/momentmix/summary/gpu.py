@@ -7,10 +7,11 @@
 | [y]_B of some rows, B a block of monomials | ``left``, ``right`` | (BLOCK, DEPTH) |
 | Σ y_A·y_B of a slab of rows | a tile of ``out`` | (BLOCK, BLOCK) |
 
-The first block, on the host, gives the frame. Batches that fit it are summed where they lie; others
-are halved, and at the size of a block take the way of NumPy rows. So do all rows on other devices,
-of orders beyond 6, of more than 64 features, and without Triton. The float64 sum of a slab of n
-rows is wrong by about 2^−53·3^t·sqrt(n) standard errors at order t: 1e-10 in the largest batches.
+The first block, on the host, gives the frame. Slabs whose bounds fit it are summed where they lie;
+others are taken apart, and at the size of a block go the way of NumPy rows. So do all rows on other
+devices, of orders beyond 6, of more than 64 features, and without Triton. The device gets the work
+of all slabs before the host waits for any sums. The float64 sum of a batch of n rows is wrong by
+about 2^−53·3^t·sqrt(n) standard errors at order t: 1e-10 in the largest.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ from momentmix._typing import Float, Int
 from momentmix.arrays import as_float64, free_bytes, is_cuda_tensor, namespace, to_numpy
 from momentmix.index_sets import index_sets
 from momentmix.summary.blocks import BLOCK as BLOCK_ROWS
-from momentmix.summary.blocks import FAR, OpenShard, digits_needed, fits, units_of
-from momentmix.summary.kernel import Units, add_digits
+from momentmix.summary.blocks import OpenShard, digits_needed, fits, units_of
+from momentmix.summary.kernel import add_digits
 from momentmix.summary.layout import Layout, factors_of
 
 try:
@@ -40,50 +41,49 @@ _MOST_IN_TRIANGLE = 60  # features: of more, most products of pairs are no momen
 _PARTS = 8  # programs that share the powers of a slab: enough to keep the device busy
 _CHUNK = 1 << 22  # rows whose points are in memory at once: half a gigabyte for 15 features
 _TURNED = 2048  # values of rows that a program turns into points
-_GROWTH, _FIRST_BLOCKS = 16, 16  # of batches, and blocks in the first one
+_GROWTH = 16  # of the rows whose bounds are taken at once, after some that fitted
 _LARGEST = {True: 1 << 27, False: 1 << 23}  # rows of a batch, up to order 4 and beyond
 _MOST_SLABS, _SLAB_ENTRIES = 1024, 1 << 24  # so many fill a device; their sums have to fit too
 _SLAB_ROWS = 1024  # fewer are not worth a product
-_WIDE = 1024  # rows side by side whose bounds are taken at once: the full rate of the memory
+_WIDE = 64  # rows side by side whose bounds are taken: the full rate of the memory
 
 
 def add_device_rows(
     shard: OpenShard, rows: Any, weights: Float | None, n_threads: int | None, names: Any
 ) -> None:
     """Add rows of a tensor where they lie; their weights, if any, are NumPy's."""
-    layout, n_rows, start = shard.layout, len(rows), 0
-    fitting = free_bytes(rows) // (16 * layout.n_features)
-    most = max(BLOCK_ROWS, min(_LARGEST[layout.order <= 4], fitting))
-
-    def first_length() -> int:
-        return min(most, max(_FIRST_BLOCKS * BLOCK_ROWS, shard.n_rows))
+    n_rows, start, look = len(rows), 0, len(rows)  # `look`: rows whose bounds are taken at once
 
     def add_on_host(stop: int) -> None:
         nonlocal start
         part = to_numpy(as_float64(rows[start:stop]))
-        shard.update(part, _part(weights, start, stop), n_threads, names, start)
+        w = None if weights is None else weights[start:stop]
+        shard.update(part, w, n_threads, names, start)
         start = stop
 
-    length = first_length()  # rows of the next batch
-    while suits(layout, rows) and n_rows - start >= BLOCK_ROWS:
+    while suits(shard.layout, rows) and n_rows - start >= BLOCK_ROWS:
         if shard.n_waiting or not shard.n_rows:  # a block has to be filled, or gives the units
             add_on_host(start + BLOCK_ROWS - shard.n_waiting)
-            length = first_length()
             continue
-        n = min(length, n_rows - start)
-        n_slabs = slab_count(layout, n)
-        stop = start + n // n_slabs * n_slabs
-        part, w = as_float64(rows[start:stop]), _part(weights, start, stop)
-        ends = _ends(part)
+        n = min(look, n_rows - start)
+        length = _slab_length(shard.layout, rows, n)
+        stop = start + n // length * length
+        slabs = rows[start:stop].reshape(-1, length, rows.shape[1])
+        ends = _ends(slabs)
         # NaN and numbers that are too large fit no frame: the host names them.
-        if fits(shard.frame, ends).all() and _add_batch(shard, part, w, n_slabs, ends):
-            start, length = stop, min(most, length * _GROWTH)
-        elif n <= 2 * BLOCK_ROWS:
+        n_near = int(np.argmin(np.append(fits(shard.frame, ends).all(axis=1), False)))
+        if n_near:
+            stop, look = start + n_near * length, min(n_rows, look * _GROWTH)
+            w = None if weights is None else weights[start:stop].reshape(-1, length)
+            _add_slabs(shard, slabs[:n_near], w, ends[:n_near])
+            start = stop
+        elif length <= 2 * BLOCK_ROWS:
             add_on_host(start + BLOCK_ROWS)
         else:
-            length = n // 2
+            look = length
+    step = max(BLOCK_ROWS, free_bytes(rows) // (16 * rows.shape[1]))
     while start < n_rows:
-        add_on_host(min(n_rows, start + most))
+        add_on_host(min(n_rows, start + step))
 
 
 def suits(layout: Layout, rows: Any) -> bool:
@@ -92,41 +92,48 @@ def suits(layout: Layout, rows: Any) -> bool:
     return is_here and _n_factors(layout) <= _MOST_FACTORS and layout.n_features <= _MOST_FEATURES
 
 
-def _part(weights: Float | None, start: int, stop: int) -> Float | None:
-    return None if weights is None else weights[start:stop]
+def _slab_length(layout: Layout, rows: Any, n_rows: int) -> int:
+    """Rows of each slab, whose bounds have to fit the frame."""
+    n_slabs = min(_MOST_SLABS, max(1, _SLAB_ENTRIES // layout.n_entries))
+    batch = min(n_rows, _batch_rows(layout, rows))
+    return max(_SLAB_ROWS, batch // n_slabs // _WIDE * _WIDE)
 
 
-def _add_batch(
-    shard: OpenShard, rows: Any, weights: Float | None, n_slabs: int, ends: Float
-) -> bool:
-    """Add a batch, unless the means of its slabs lie far from the origin."""
-    squares, w, d = float(len(rows)), None, shard.layout.n_features
-    if weights is not None:
-        squares = float(weights @ weights)
-        w = namespace(rows).tensor(weights, device=rows.device).reshape(n_slabs, -1)
-    values = moment_sums(shard.layout, rows.reshape(n_slabs, -1, d), w, units_of(shard.frame))
-    if bool((abs(values[:, 1 : d + 1]) > FAR * values[:, :1]).any()):
-        return False
-    sums = to_numpy(values.sum(axis=0))
-    digits = np.zeros((digits_needed(float(np.abs(sums).max())), sums.size))
-    add_digits(sums, digits)
-    shard.add(digits, np.array([squares]), ends[None], len(rows))
-    return True
+def _batch_rows(layout: Layout, rows: Any) -> int:
+    """Rows that are summed at once."""
+    return min(_LARGEST[layout.order <= 4], free_bytes(rows) // (16 * layout.n_features))
 
 
-def _ends(rows: Any) -> Float:
-    """Minimum and maximum of each feature, (2, n_features), NaN where there is one."""
-    torch, n = namespace(rows), len(rows) // _WIDE * _WIDE
-    if n and rows.is_contiguous():
-        wide = rows[:n].view(n // _WIDE, -1).aminmax(dim=0)
-        rows = torch.cat([*(ends.view(_WIDE, -1) for ends in wide), rows[n:]])
-    return to_numpy(torch.stack(list(rows.aminmax(dim=0))))  # one pass for both
+def _add_slabs(shard: OpenShard, slabs: Any, weights: Float | None, ends: Float) -> None:
+    """Add slabs (S, n, d) with these bounds: all are started before the first sums are awaited."""
+    import torch
+
+    layout, sums, squares = shard.layout, [], []
+    n_slabs, n, _ = slabs.shape
+    scales = torch.from_numpy(np.stack(units_of(shard.frame))).to(slabs.device)
+    step = max(1, _batch_rows(layout, slabs) // n)
+    for start in range(0, n_slabs, step):
+        part, w = as_float64(slabs[start : start + step]), None
+        squares.append(float(part.shape[0] * n))
+        if weights is not None:
+            of_part = weights[start : start + step]
+            squares[-1] = float(np.vdot(of_part, of_part))
+            w = torch.from_numpy(of_part).to(slabs.device)
+        sums.append(moment_sums(layout, part, w, scales).sum(dim=0))
+    values = to_numpy(torch.stack(sums))
+    digits = np.zeros((digits_needed(len(sums) * float(np.abs(values).max())), values.shape[1]))
+    for batch in values:
+        add_digits(batch, digits)
+    shard.add(digits, np.array(squares), ends, n_slabs * n)
 
 
-def slab_count(layout: Layout, n_rows: int) -> int:
-    """Slabs of a batch."""
-    most = min(_MOST_SLABS, max(1, _SLAB_ENTRIES // layout.n_entries))
-    return max(1, min(most, n_rows // _SLAB_ROWS))
+def _ends(slabs: Any) -> Float:
+    """Minimum and maximum of each feature of slabs, (S, 2, d), NaN where there is one."""
+    torch, (n_slabs, n, d) = namespace(slabs), slabs.shape
+    slabs = slabs if slabs.is_floating_point() else as_float64(slabs)
+    wide = slabs.reshape(n_slabs, n // _WIDE, _WIDE * d).aminmax(dim=1)
+    low, high = (x.view(n_slabs, _WIDE, d) for x in wide)
+    return to_numpy(torch.stack([low.amin(dim=1), high.amax(dim=1)], dim=1).double())
 
 
 def _n_factors(layout: Layout) -> int:
@@ -289,13 +296,15 @@ def _tables(layout: Layout, device: Any) -> _Tables:
     return _Tables(lefts, rights, tiles, positions, places, plan.n_same)
 
 
-def moment_sums(layout: Layout, rows: Any, weights: Any, units: Units) -> Any:
-    """Sums of all moments of each slab of rows (S, n, d), as `kernel.block_sums`, on the device."""
+def moment_sums(layout: Layout, rows: Any, weights: Any, scales: Any) -> Any:
+    """Sums of all moments of each slab of rows (S, n, d), as `kernel.block_sums`, on the device.
+
+    `scales` are the units, (2, d), there.
+    """
     import torch
 
     n_slabs, n, d = rows.shape
     device, tables = rows.device, _tables(layout, rows.device)
-    scales = torch.from_numpy(np.stack(units)).to(device)
     n_chunks = -(-n_slabs * n // _CHUNK)
     step = DEPTH * -(-n // (n_chunks * DEPTH))
     size = n_slabs * (d + 2) * step

@@ -31,7 +31,7 @@ def test_kernel_agrees_with_numpy(d, m, q, weighted):
     weights = rng.random((2, 45)) if weighted else None
     expected = block_sums(layout, rows, weights, units)
     there = None if weights is None else torch.from_numpy(weights)
-    found = moment_sums(layout, torch.from_numpy(rows), there, units)
+    found = moment_sums(layout, torch.from_numpy(rows), there, torch.tensor(np.stack(units)))
     assert np.abs(np.asarray(found) - expected).max() <= 1e-14 * np.abs(expected).max()
 
 
