@@ -8,21 +8,16 @@ import pytest
 
 from campaigns.damaged_tables import damaged_cubes
 from campaigns.forgetting import forgetting_files
-from campaigns.many_rows import drift
-from campaigns.mutated_files import flips, summary_mutations
+from campaigns.hostile_files import hostile_files
 from campaigns.offsets import extremes, offsets
 from campaigns.random_fits import random_fits
-from campaigns.saving import write_errors
 from campaigns.wrong_models import untrustworthy_fits
 
 CAMPAIGNS = {  # number of cases, cases in a batch
-    drift: (300, 10),
     untrustworthy_fits: (300, 5),
-    flips: (17, 1),
-    summary_mutations: (800_000, 5_000),
+    hostile_files: (100_000, 2_000),
     offsets: (10_000, 100),
     extremes: (5_000, 250),
-    write_errors: (80, 8),
     forgetting_files: (5_000, 250),
     damaged_cubes: (20_000, 2_000),
     random_fits: (400, 10),

@@ -111,7 +111,14 @@ def read(data: bytes) -> Totals:
         wrong = impossible(totals)
         if wrong is None and pack(totals) != data:
             wrong = "not in the form in which it is written"
-    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+    except (
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        RecursionError,
+    ) as error:
         wrong = str(error)[:300].rstrip(".")
     if wrong is not None:
         raise SummaryFileError(f"impossible contents: {wrong}.")

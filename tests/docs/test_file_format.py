@@ -1,10 +1,16 @@
-"""A reader by someone who has read docs/file-format.md alone: an oracle of what a file says."""
+"""docs/file-format.md suffices to read a summary: a reader by someone who has read it alone."""
 
 import hashlib
 import json
 import struct
+from fractions import Fraction
 from itertools import combinations
-from math import comb
+from math import comb, prod
+
+import numpy as np
+from campaigns.hostile_files import summaries
+
+from momentmix import MomentSummary
 
 
 def sections_of(h):
@@ -60,3 +66,33 @@ def names_of(kind, size, d):
         return [(j, j, k, k) for j, k in colex(range(d))]
     own = 2 if kind == "T" else 3
     return [(j,) * own + c for j in range(d) for c in colex([i for i in range(d) if i != j])]
+
+
+# -- the page and the files ----------------------------------------------------------------------
+
+
+def test_a_stranger_understands_the_originals():
+    for data in summaries():
+        header, shards, bounds, sums = read_summary(data)
+        summary = MomentSummary.from_bytes(data)
+        assert summary.n_rows == header["n_rows"]
+        assert summary.shard_ids == tuple(shards)
+        ends = [*summary.minimum, *summary.maximum] if summary.n_rows else []
+        assert header["schema"] or bounds == ends
+        assert summary.sum_weights == sums[()] / 2**96
+
+
+def test_the_sums_in_a_file_are_exact():
+    rows, weights = [[4, 0, -3, 0], [8, 2, 5, 0], [12, -7, 1, 0], [9, 1, 1, 0]], [1, 2, 1, 0.5]
+    summary = MomentSummary(4, 4).update(np.array(rows, dtype=float), weights)
+    header, _, _, sums = read_summary(summary.to_bytes())
+    units = [Fraction(2) ** (e or 0) for e in header["exponents"]]
+    shifts = [int(k) for k in header["origins"]]
+    for members, value in sums.items():
+        exact = Fraction(0)
+        for weight, row in zip(weights, rows, strict=True):
+            z = [Fraction(y) / u - k for y, u, k in zip(row, units, shifts, strict=True)]
+            exact += Fraction(weight) * prod(z[i] for i in members)
+        assert Fraction(value, 2**96) == exact
+    assert header["exponents"][3] is None
+    assert Fraction(int(header["weight_squares"]), 2**96) == Fraction(25, 4)
