@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, InputTypeError, check_count
-from momentmix.fitting.answers import answer_from_rows
+from momentmix.fitting.answers import answer_from_rows, in_data_units
 from momentmix.fitting.checks import check_memory
 from momentmix.fitting.choose import Choice, choose
 from momentmix.fitting.context import Clock, FitContext
@@ -29,7 +29,6 @@ from momentmix.fitting.options import Auto, FitOptions, Number
 from momentmix.fitting.outcome import Trial
 from momentmix.fitting.problem import Problem, read_problem, scattered_components, scattered_rows
 from momentmix.fitting.result import BegunFit, FitResult
-from momentmix.fitting.units import in_data_units
 from momentmix.fitting.whole_numbers import with_counts
 from momentmix.parallel import few_threads, usable_cores
 from momentmix.progress import step, tell

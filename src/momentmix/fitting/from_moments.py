@@ -8,7 +8,8 @@ the misfit falls; `momentmix.fitting.moments` makes each answer.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from math import inf, nan
 from typing import NamedTuple
 
@@ -249,24 +250,14 @@ def elbow(effects: dict[int, float]) -> int:
     return ranks[int(np.argmax(chord - y))]
 
 
-@dataclass(frozen=True)
-class MomentEvidence:
-    """What standard errors and certificate of an answer from moments alone need."""
-
-    fit: MomentFit
-    moments: StandardMoments
-    support: Support | None
-    context: FitContext
-
-    def certify(self) -> tuple[Uncertainty, Certificate]:
-        """Compute the certificate; standard errors are those of the fit."""
-        fit, moments, uncertainty = self.fit, self.moments, self.fit.uncertainty
-        assert uncertainty is not None
-        context = replace(self.context, rng=np.random.default_rng(CERTIFICATE_SEED))
-        certificate = certify_moments(
-            moments, fit.parameters, context, uncertainty, self.support, fit.usable
-        )
-        return uncertainty, certificate
+def _certify(
+    fit: MomentFit, moments: StandardMoments, support: Support | None, context: FitContext
+) -> tuple[Uncertainty, Certificate]:
+    """Compute the certificate; standard errors are those of the fit."""
+    assert fit.uncertainty is not None
+    context = replace(context, rng=np.random.default_rng(CERTIFICATE_SEED))
+    p, uncertainty = fit.parameters, fit.uncertainty
+    return uncertainty, certify_moments(moments, p, context, uncertainty, support, fit.usable)
 
 
 def answer_from_moments(
@@ -292,7 +283,8 @@ def answer_from_moments(
     if support is None and smaller is not None:
         with context.clock.stage("support"):
             support = support_from_moments(fit, smaller[1], context.rng)
-    return StandardFit(moments, fit.parameters, MomentEvidence(fit, moments, support, context))
+    certify = partial(_certify, fit, moments, support, context)
+    return StandardFit(moments, fit.parameters, certify)
 
 
 def support_from_moments(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import nan
-from typing import Protocol
 
 import numpy as np
 
@@ -107,18 +106,11 @@ class JoinedColumns:
         return f"{listed(names, _MOST_NAMED)}: {self.why}"
 
 
-class Evidence(Protocol):
-    """What standard errors and certificate of an answer are computed from."""
-
-    def certify(self) -> tuple[Uncertainty, Certificate]:
-        """Compute standard errors and certificate."""
-
-
 @dataclass(frozen=True)
 class StandardFit:
     """A fit in standardized features, constant columns left out.
 
-    The parameters are final; the `evidence` gives standard errors and certificate.
+    The parameters are final; `certify` computes standard errors and certificate.
 
     `passes` is None where the answer is that of moments alone. Other fields are as in a
     `FitResult`, but log-likelihoods are those of standardized features, and `joined` has numbers of
@@ -127,7 +119,7 @@ class StandardFit:
 
     moments: StandardMoments
     parameters: Parameters
-    evidence: Evidence
+    certify: Callable[[], tuple[Uncertainty, Certificate]]
     notes: Sequence[str] = ()
     winner: str = "moments"
     passes: Refined | None = None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from math import isnan
@@ -25,7 +25,7 @@ from momentmix.fitting.inference.standard_errors import (
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.outcome import Evidence, JoinedColumns, Trial
+from momentmix.fitting.outcome import JoinedColumns, Trial
 from momentmix.html.notebook import Markup, box, bullets, folded
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import save_model
@@ -61,14 +61,14 @@ class BegunFit:
     """
 
     facts: dict[str, Any]
-    evidence: Evidence
+    certify: Callable[[], tuple[Uncertainty, Certificate]]
     findings: list[Finding]
     columns: tuple[Any, ...]
     order: Int
 
     def finish(self) -> FitResult:
         """Compute standard errors and certificate."""
-        uncertainty, certificate = self.evidence.certify()
+        uncertainty, certificate = self.certify()
         certificate = replace(certificate, findings=certificate.findings + self.findings)
         again = tuple(certificate.reproducibility.tolist())
         tried = tuple(

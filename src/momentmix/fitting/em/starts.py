@@ -190,7 +190,7 @@ class Start:
         if not isinstance(given, Mixture):
             means = real_array("start", given)
         else:
-            kinds = [(Column.family, ())] * given.n_columns
+            kinds: list[Any] = [(Column.family, ())] * given.n_columns
             if schema is not None:
                 kinds = [(c.family, c.levels) for c in schema.columns]
             if kinds != [(c.family, c.levels) for c in given.columns]:
