@@ -218,9 +218,6 @@ class NegativeBinomial(CountFamily):
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return self.completed(values[..., :1], values.sum(axis=-1, keepdims=True))
 
-    def prior_positive(self, overall: Overall) -> Float:
-        return np.array([PSEUDO_ROWS * overall.mean[0], 0.0])
-
     def at_zero(
         self, mean: Float, variance: Float, counts: Float, overall: Overall
     ) -> NDArray[np.bool_]:

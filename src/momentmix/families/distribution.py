@@ -42,7 +42,6 @@ from momentmix.lazy import lazy_property
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in units of that of all rows
 _FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
 _ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what differences leave
-_STEP = 1e-6  # of a probability or rate, for a derivative: its error is about as large
 
 
 class Value(NamedTuple):
@@ -407,13 +406,6 @@ class Distribution:
             q = shares[..., 1] / shares.sum(axis=-1)
         return self.completed(*self.features_of(Value(mean, variance, q)))
 
-    @lazy_property
-    def prior_positive(self) -> Float:
-        """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
-        q = float(self.overall.observed)
-        shares = PSEUDO_ROWS * np.array([1 - q, q] * self.has_missing)
-        return np.append(shares, self.family.prior_positive(self.overall))
-
     def at_zero(self, means: Float, variances: Float, counts: Float) -> NDArray[np.bool_]:
         """Whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
         mean, variance, q = self.value_of(means, variances)
@@ -421,40 +413,11 @@ class Distribution:
         if not self.has_missing:
             return zero
         shares = np.stack([1 - q, q], axis=1)
-        rows = (counts[:, None] + PSEUDO_ROWS) * shares - self.prior_positive[:2]
+        q = float(self.overall.observed)
+        rows = (counts[:, None] + PSEUDO_ROWS) * shares - PSEUDO_ROWS * np.array([1 - q, q])
         bound = (rows < FEWEST_ROWS) & (not self.at_random)
         bound[:, 0] &= ~bound[:, 1]
         return np.hstack([bound, zero & ~bound[:, 1:]])
-
-    def turns(self, means: Float, variances: Float, numbers: Int) -> Float:
-        """∂(E z, Var z) by some numbers of `positive`, (n, 2w), others in their proportions.
-
-        The variances of levels, which follow from the means, are left out.
-        """
-        values, ends = self.positive(means[None], variances[None]), []
-        for m in numbers:
-            moved = values.copy()
-            moved[0, m] += _STEP
-            after = self.with_positive(moved, means[None], variances[None])
-            ends.append(np.concatenate([after[0][0] - means, after[1][0] - variances]) / _STEP)
-        found = np.array(ends)
-        found[:, len(means) :] *= not self.family.has_levels
-        return found
-
-    def never_observed(
-        self, means: Float, variances: Float, counts: Float
-    ) -> tuple[NDArray[np.bool_], Float, Float]:
-        """Which components never see the cell, (r,); slopes (r, n, 2w) and errors of the value."""
-        value = self.value_of(means, variances)
-        r, k = value.mean.shape
-        if not self.has_missing:
-            return np.zeros(r, dtype=bool), np.zeros((r, 0, 2 * k)), np.zeros((r, 0))
-        n = np.maximum(counts * value.observed, 1e-12)[:, None]
-        spread = np.maximum(value.variance, 1e-300)
-        errors = np.hstack([np.sqrt(spread / n), spread * np.sqrt(2.0 / n)])
-        free = np.append(np.ones(k), self.free[:k]).astype(bool)
-        slopes = self._slopes(self._numbers_of_value, means, variances)[:, :-1][:, free]
-        return self.at_zero(means, variances, counts)[:, 1], slopes, errors[:, free]
 
     def widened(self, means: Float, variances: Float, factors: Float) -> tuple[Float, Float]:
         """Means and variances where those of numbers are so many times as large, (r,)."""

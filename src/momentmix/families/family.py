@@ -281,18 +281,13 @@ class Family(ABC):
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         """Means and variances where these numbers are others."""
 
-    def prior_positive(self, overall: Overall) -> Float:
-        """What the row of the prior adds to the sums of `positive`; NaN: no bound."""
-        values = self.positive(overall.mean[None], overall.variance[None])
-        return np.asarray(PSEUDO_ROWS * values[0])
-
     def at_zero(
         self, mean: Float, variance: Float, counts: Float, overall: Overall
     ) -> NDArray[np.bool_]:
         """Whether `counts` rows (r,) cannot distinguish `positive` numbers (r, n) from 0."""
-        values = self.positive(mean, variance)
-        rows = (counts[:, None] + PSEUDO_ROWS) * values - self.prior_positive(overall)
-        return np.asarray(rows < FEWEST_ROWS)  # never for NaN
+        of_prior = PSEUDO_ROWS * self.positive(overall.mean[None], overall.variance[None])
+        rows = (counts[:, None] + PSEUDO_ROWS) * self.positive(mean, variance) - of_prior
+        return np.asarray(rows < FEWEST_ROWS)
 
     # -- parameters of columns --------------------------------------------------------------------
 

@@ -282,8 +282,11 @@ class Gaussian(Family):
     def with_positive(self, values: Float, mean: Float, variance: Float) -> tuple[Float, Float]:
         return mean, values
 
-    def prior_positive(self, overall: Overall) -> Float:
-        return np.array([np.nan])  # variances have a floor of their own
+    def at_zero(
+        self, mean: Float, variance: Float, counts: Float, overall: Overall
+    ) -> NDArray[np.bool_]:
+        """Nowhere: variances have a floor of their own."""
+        return np.zeros(variance.shape, dtype=bool)
 
     # -- parameters of columns --------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ Changes of covariances relative to themselves keep them positive definite:
 
 | symbol | name here | shape |
 |---|---|---|
-| A_i⁻¹, Σ_i = A_i A_iᵀ, A_i lower triangular within blocks | `inverse_roots` | (r, d, d) |
+| A_i, Σ_i = A_i A_iᵀ, lower triangular within blocks | ``root`` | (r, k, k) each |
 | A_i exp(E_i) A_iᵀ; E is a change of log v in a block of one | `moved_spread` | (r, d + n_pairs) |
 | dΣ_i = A_i E_i A_iᵀ | `relative_changes`, `spread_changes` | |
 """
@@ -251,13 +251,6 @@ def component_places(parameters: Parameters) -> Int:
 def dependent_places(parameters: Parameters) -> Int:
     """Places of what is not free among all parameters, as `Blocks.not_free`."""
     return component_places(parameters)[:, parameters.blocks.not_free].ravel()
-
-
-def inverse_roots(parameters: Parameters) -> Float | None:
-    """A_i⁻¹ of one mixture, of shape (r, d, d); None where all blocks are of one feature."""
-    if parameters.blocks.is_diagonal:
-        return None
-    return np.asarray(np.linalg.inv(np.linalg.cholesky(parameters.matrices)))
 
 
 def moved_spread(parameters: Parameters, change: Float) -> Parameters:

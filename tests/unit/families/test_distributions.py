@@ -297,9 +297,3 @@ def test_gaps_at_random_are_left_out_of_the_density(name: str) -> None:
     for one, other in zip(law.value_of(*found)[:2], law.value_of(*expected)[:2], strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-9)
     assert not law.at_zero(means, variances, np.full(3, 1e-9))[:, 0].any()  # no gap is at a bound
-    if not law.n_values:
-        return
-    last = np.array([law.positive(means, variances).shape[1] - 1])
-    turn = law.turns(means[0], variances[0], last)[0]
-    assert turn.any()
-    assert turn[means.shape[1] - 1] == pytest.approx(0.0, abs=1e-6)

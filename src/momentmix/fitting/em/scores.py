@@ -4,10 +4,9 @@
 |---|---|---|
 | Σ_i = A_i A_iᵀ, u = A_i⁻¹ (z − μ_i) | ``mixture/parameters.py`` | (d, d), (d, n) |
 | Σ_i = A_i exp(E_i) A_iᵀ, E = 0 at the parameters; log v in a block of one | E | (d + n_pairs,) |
-| θ = (log ω, μ, E), the size of a mixture's parameters | order of the parameters | |
-| ∂ log f(z) / ∂ log ω_i = γ_i − ω_i | first r | |
-| ∂ log f(z) / ∂ μ_i = γ_i A_i⁻ᵀ u | next rd | |
-| ∂ log f(z) / ∂ E_jj, E_jk = γ_i (u_j² − 1) / 2, γ_i u_j u_k | last r (d + n_pairs) | |
+| θ = (log ω, μ, E), as `Parameters.flat` | order of the parameters | |
+| ∂ log f(z) / ∂ θ_i = γ_i S_i T(z), less ω_i for log ω_i | `score_tables` | (r, n_places, n_T) |
+| rows of S_i: 1, A_i⁻ᵀ u by μ_i, (u_j² − 1) / 2 and u_j u_k by E_jj and E_jk | | |
 | I = mean of score scoreᵀ | ``information`` | |
 | θ + I⁻¹ · mean score | ``scoring_step`` | |
 
@@ -25,21 +24,18 @@ from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from momentmix._typing import Float
 from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.em.patterns import completed
-from momentmix.mixture.blocks import Blocks, full_matrices, spread_of
 from momentmix.mixture.density import joint_densities, responsibilities
-from momentmix.mixture.gaussian import coefficients, features_of, values_of
+from momentmix.mixture.gaussian import coefficients, features_of
 from momentmix.mixture.missing import patterns
 from momentmix.mixture.parameters import (
     Parameters,
     component_places,
     dependent_places,
-    inverse_roots,
     moved_spread,
     parameters_from,
 )
@@ -58,45 +54,134 @@ _LARGE = 2000  # parameters; beyond it there is one table of sums and not severa
 _LONGEST, FALL = 0.7, 0.25
 
 
+def score_tables(p: Parameters) -> Float:
+    """S_i: scores of rows of component i as linear functions of T(z), (r, n_places, n_T).
+
+    Those of variances that follow from the means are 0.
+    """
+    d, single = p.blocks.n_features, p.blocks.single
+    table = np.zeros((p.n_components, p.blocks.n_places, p.blocks.n_statistics))
+    table[:, 0, -1] = 1.0
+    m, v = p.means[:, single], p.variances[:, single]
+    table[:, 1 + single, single], table[:, 1 + single, -1] = 1.0 / v, -m / v
+    by_variance = 1 + d + single
+    table[:, by_variance, single] = -m / v
+    table[:, by_variance, d + single] = 0.5 / v
+    table[:, by_variance, -1] = 0.5 * (m**2 / v - 1.0)
+    for block, spread in p.blocks.places:
+        inverse = np.linalg.inv(np.linalg.cholesky(p.spread[..., spread]))  # u = A⁻¹ z − center
+        center = (inverse @ p.means[:, block, None])[..., 0]
+        table[:, 1 + block[:, None], block] = inverse.mT @ inverse
+        table[:, 1 + block, -1] = -(inverse.mT @ center[..., None])[..., 0]
+        j, k = np.triu_indices(block.size)
+        halves, places = np.where(j == k, 0.5, 1.0), d + spread[j, k]
+        first, second = inverse[:, j], inverse[:, k]
+        products = first[..., j] * second[..., k] + first[..., k] * second[..., j]
+        products *= halves[:, None] * halves  # z_j² stands in one place of the matrix
+        linear = first * center[:, k, None] + second * center[:, j, None]
+        table[:, 1 + places[:, None], places] = products
+        table[:, 1 + places[:, None], block] = -halves[:, None] * linear
+        table[:, 1 + places, -1] = halves * center[:, j] * center[:, k] - 0.5 * (j == k)
+    numbers = {part.features[0]: number for number, part in enumerate(p.blocks.laws)}
+    for distribution, features, _ in p.blocks.stacks:
+        scores = distribution.scores(p.means[:, features], p.variances[:, features])
+        scores[..., features.shape[1] :, :] *= p.variances[:, features, None]  # by log v
+        for place, block in enumerate(features):
+            places = np.concatenate([1 + block, 1 + d + block])
+            statistics = p.blocks.statistics_of(numbers[int(block[0])])
+            table[:, places[:, None], statistics] = scores[:, place]
+    return table
+
+
+def mean_score(statistics: Float, p: Parameters) -> Float:
+    """Mean score over all rows from the sums of an EM pass."""
+    scores = (score_tables(p) @ statistics[..., None])[..., 0]
+    n = statistics[:, -1].sum()
+    scores[:, 0] -= n * p.weights
+    flat = np.empty(p.n_places)
+    flat[component_places(p)] = scores / n
+    return flat
+
+
 def information_matrix(
     features: Float, parameters: Parameters, n_threads: int = 1, weights: Float | None = None
 ) -> Float:
     """Mean outer product of the scores, weighted where there are weights of rows (n,)."""
-    if parameters.blocks.missing:
-        return _information_of_missing(features, parameters, weights)
-    r, size = parameters.n_components, parameters.blocks.n_parameters
-    n = features.shape[1]
-    # Parts do not depend on the number of threads, so that neither do the bits.
-    n_parts = 4 if r * size < _LARGE and n >= 4 * _ROWS else 1
-    edges = np.linspace(0, n, n_parts + 1).astype(int)
-    parts = [
-        (features[:, a:b], None if weights is None else weights[a:b]) for a, b in pairwise(edges)
-    ]
-    total = float(n) if weights is None else float(weights.sum())
-    blocks = np.zeros((r, size, r, size))
-    sums = np.zeros((r, size))
-    # More threads wait for the interpreter: many of its steps are short.
-    n_threads = min(n_threads, 2)
-    score_sums = map_in_order(lambda part: _score_sums(*part, parameters), parts, n_threads)
-    for part_blocks, part_sums in score_sums:
-        blocks += part_blocks
-        sums += part_sums
-    i, k = np.triu_indices(r, 1)
-    blocks[k, :, i] = blocks[i, :, k].transpose(0, 2, 1)
-    # Variances that follow from the means stay as they are: their scores are 0.
-    places = component_places(parameters)[:, _kept_places(parameters.blocks)].ravel()
-    information = np.zeros((parameters.n_places,) * 2)
-    information[np.ix_(places, places)] = blocks.reshape(r * size, r * size) / total
+    p, n = parameters, features.shape[1]
+    weights = np.ones(n) if weights is None else weights
+    kept = np.delete(np.arange(p.blocks.n_places), p.blocks.not_free)
+    r, size, places = p.n_components, kept.size, component_places(p)[:, kept].ravel()
+    total, sums = np.zeros((r, size, r, size)), np.zeros((r, size))
+    if p.blocks.missing:
+        for rows, _, parts in component_scores(features, p):
+            scores = np.concatenate([part[kept] for part in parts])
+            total += ((scores * weights[rows]) @ scores.T).reshape(total.shape)
+            sums += (scores @ weights[rows]).reshape(sums.shape)
+    else:
+        # Parts do not depend on the number of threads, so that neither do the bits. More than two
+        # threads wait for the interpreter: many of its steps are short.
+        n_parts = 4 if r * size < _LARGE and n >= 4 * _ROWS else 1
+        edges = pairwise(np.linspace(0, n, n_parts + 1).astype(int))
+        ranges, tables = [slice(*ends) for ends in edges], score_tables(p)[:, kept]
+
+        def sums_of(rows: slice) -> tuple[Float, Float]:
+            return _score_sums(features[:, rows], weights[rows], p, tables)
+
+        for part_total, part_sums in map_in_order(sums_of, ranges, min(n_threads, 2)):
+            total += part_total
+            sums += part_sums
+        i, k = np.triu_indices(r, 1)
+        total[k, :, i] = total[i, :, k].transpose(0, 2, 1)
+    information = np.zeros((p.n_places,) * 2)
+    information[np.ix_(places, places)] = total.reshape(r * size, -1) / weights.sum()
     # So far ∂/∂ log ω_i was taken as γ_i; it is γ_i − ω_i.
-    mean = np.zeros(len(information))
-    mean[places] = sums.ravel() / total
-    w = parameters.weights
+    mean, w = np.zeros(len(information)), p.weights
+    mean[places] = sums.ravel() / weights.sum()
     information[:r] -= np.outer(w, mean)
     information[:, :r] -= np.outer(mean, w)
     information[:r, :r] += np.outer(w, w)
-    dependent = dependent_places(parameters)
+    dependent = dependent_places(p)
     information[dependent, dependent] = 1.0
     return information
+
+
+def _score_sums(
+    features: Float, weights: Float, p: Parameters, tables: Float
+) -> tuple[Float, Float]:
+    """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores; times weights of rows."""
+    r, size = tables.shape[:2]
+    used = np.flatnonzero(tables.any(axis=(0, 1)))  # statistics
+    joint_table, tables = coefficients(p), tables[..., used]
+    total, sums = np.zeros((r, size, r, size)), np.zeros((r, size))
+    for start in range(0, features.shape[1], _ROWS):
+        part = features[:, start : start + _ROWS]
+        shares, _ = responsibilities(joint_densities(joint_table, part))
+        has_share, part = shares > _NEGLIGIBLE, part[used]
+        roots = np.sqrt(weights[start : start + _ROWS])
+        if has_share.mean() > _MOSTLY:
+            # Most components share most rows: one product of all takes less than those of pairs.
+            scores = (tables.reshape(-1, used.size) @ part).reshape(r, size, -1)
+            scores *= shares[:, None] * roots
+            every = scores.reshape(r * size, -1)
+            sums += (every @ roots).reshape(r, size)
+            total += (every @ every.T).reshape(total.shape)
+            continue
+        rows = [np.flatnonzero(mask) for mask in has_share]
+        by_component = [
+            (table @ part[:, some]) * (share[some] * roots[some])
+            for table, share, some in zip(tables, shares, rows, strict=True)
+        ]
+        # Two components over the rows that both share: where they are apart, one block a row.
+        place = np.cumsum(has_share, axis=1) - 1
+        together = has_share.astype(float) @ has_share.T.astype(float)
+        for i, of_first in enumerate(by_component):
+            sums[i] += of_first @ roots[rows[i]]
+            total[i, :, i] += of_first @ of_first.T
+            for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
+                both = rows[i][has_share[k, rows[i]]]
+                first, second = of_first[:, place[i, both]], by_component[k][:, place[k, both]]
+                total[i, :, k] += first @ second.T
+    return total, sums
 
 
 def component_scores(features: Float, p: Parameters) -> Iterator[tuple[slice, Float, list[Float]]]:
@@ -105,42 +190,25 @@ def component_scores(features: Float, p: Parameters) -> Iterator[tuple[slice, Fl
     These have places for all parameters of a component. Where joined columns have missing cells,
     scores are those expected given the others.
     """
-    d, score_of = p.blocks.n_features, Scores(p)
+    d, tables = p.blocks.n_features, score_tables(p)
     for start in range(0, features.shape[1], _ROWS):
         part, scores = features[:, start : start + _ROWS], list[Float]()
         shares, _ = responsibilities(joint_of(part, p))
-        found = patterns(part, p.blocks)
-        for i, (values, rests) in enumerate(completed(part, p, found)):
-            own = np.zeros((p.blocks.n_places, part.shape[1]))
-            every = features_of(values.T, p.blocks) if found else part
-            own[score_of.kept] = score_of(i, every, shares[i])
-            for pattern, rest in zip(found, rests, strict=True):
-                assert score_of.inverses is not None
+        with_missing = patterns(part, p.blocks)
+        for i, (values, rests) in enumerate(completed(part, p, with_missing)):
+            every = features_of(values.T, p.blocks) if with_missing else part
+            score = (tables[i] @ every) * shares[i]
+            for pattern, rest in zip(with_missing, rests, strict=True):
                 # E[u uᵀ] is that of the completed rows and the covariance of what is missing.
-                half = score_of.inverses[i][np.ix_(pattern.block, pattern.missing)]
-                extra = half @ rest @ half.T
+                table = p.blocks.table(pattern.block)
+                inverse = np.linalg.inv(np.linalg.cholesky(p.spread[i][table]))
+                half = inverse[:, np.searchsorted(pattern.block, pattern.missing)]
                 j, k = np.triu_indices(pattern.block.size)
-                terms = np.where(j == k, 0.5, 1.0) * extra[j, k]
-                target = 1 + d + p.blocks.table(pattern.block)[j, k]
-                own[np.ix_(target, pattern.rows)] += terms[:, None] * shares[i, pattern.rows]
-            scores.append(own)
+                terms = np.where(j == k, 0.5, 1.0) * (half @ rest @ half.T)[j, k]
+                own = np.ix_(1 + d + table[j, k], pattern.rows)
+                score[own] += terms[:, None] * shares[i, pattern.rows]
+            scores.append(score)
         yield slice(start, start + _ROWS), shares, scores
-
-
-def _information_of_missing(features: Float, p: Parameters, weights: Float | None) -> Float:
-    """The same where joined columns have missing cells."""
-    weights = np.ones(features.shape[1]) if weights is None else weights
-    places, total = component_places(p), np.zeros((p.n_places,) * 2)
-    for rows, shares, parts in component_scores(features, p):
-        scores = np.zeros((p.n_places, shares.shape[1]))
-        for own, part in zip(places, parts, strict=True):
-            scores[own] = part
-        scores[places[:, 0]] -= p.weights[:, None]
-        total += (scores * weights[rows]) @ scores.T
-    total /= weights.sum()
-    dependent = dependent_places(p)
-    total[dependent, dependent] = 1.0
-    return np.asarray(total)
 
 
 def settle_floored(
@@ -168,153 +236,6 @@ def settle_floored(
                 by_means = p.weights[c] * np.linalg.inv(p.spread[c][..., table])
             information[np.ix_(means, means)] = by_means
             information[spread, spread] = p.weights[c] * own
-
-
-def _score_sums(
-    features: Float, weights: Float | None, parameters: Parameters
-) -> tuple[Float, Float]:
-    """Sums of score scoreᵀ by pairs i ≤ k of components, and of scores; times weights of rows."""
-    r, size = parameters.n_components, parameters.blocks.n_parameters
-    table, score_of = coefficients(parameters), Scores(parameters)
-    blocks = np.zeros((r, size, r, size))
-    sums = np.zeros((r, size))
-    for start in range(0, features.shape[1], _ROWS):
-        part = features[:, start : start + _ROWS]
-        shares, _ = responsibilities(joint_densities(table, part))
-        has_share = shares > _NEGLIGIBLE
-        roots = None if weights is None else np.sqrt(weights[start : start + _ROWS])
-        if parameters.blocks.laws and has_share.mean() > _MOSTLY:
-            # Most components share most rows: one product of all takes less than those of pairs.
-            of_all = [score_of(i, part, shares[i]) for i in range(r)]
-            together = np.concatenate(of_all) if roots is None else np.concatenate(of_all) * roots
-            sums += (together.sum(axis=1) if roots is None else together @ roots).reshape(r, size)
-            blocks += (together @ together.T).reshape(blocks.shape)
-            continue
-        rows = [np.flatnonzero(mask) for mask in has_share]
-        scores = [score_of(i, part, shares[i], rows[i]) for i in range(r)]
-        if roots is not None:
-            scores = [score * roots[mine] for score, mine in zip(scores, rows, strict=True)]
-        # Two components over the rows that both share: where they are apart, one block a row.
-        place = np.cumsum(has_share, axis=1) - 1
-        together = has_share.astype(float) @ has_share.T.astype(float)
-        for i in range(r):
-            sums[i] += scores[i].sum(axis=1) if roots is None else scores[i] @ roots[rows[i]]
-            blocks[i, :, i] += scores[i] @ scores[i].T
-            for k in i + 1 + np.flatnonzero(together[i, i + 1 :]):
-                both = rows[i][has_share[k, rows[i]]]
-                first, second = scores[i][:, place[i, both]], scores[k][:, place[k, both]]
-                blocks[i, :, k] += first @ second.T
-    return blocks, sums
-
-
-class Scores:
-    """Scores of rows by the parameters of one component; variances that follow are left out."""
-
-    def __init__(self, parameters: Parameters) -> None:
-        p, blocks, d = parameters, parameters.blocks, parameters.blocks.n_features
-        self.parameters, self.inverses = p, inverse_roots(p)
-        self.kept = _kept_places(blocks)
-        table = np.zeros((p.n_components, blocks.n_places, blocks.n_statistics))
-        for number, (law, own_table) in enumerate(zip(blocks.laws, _law_scores(p), strict=True)):
-            own = np.array(law.features)
-            places = np.concatenate([own, d + own])
-            table[:, 1 + places[:, None], blocks.statistics_of(number)] = own_table
-        by_law = np.concatenate([[j, d + j] for law in blocks.laws for j in law.features] or [[]])
-        self.by_law = np.isin(self.kept, 1 + by_law)
-        self.used = np.flatnonzero(table.any(axis=(0, 1)))  # statistics
-        self.table = table[:, self.kept[self.by_law]][..., self.used]
-
-    def __call__(
-        self, i: int, features: Float, shares: Float, rows: NDArray[np.int64] | None = None
-    ) -> Float:
-        """Scores of component i, (n_parameters, n), of some rows; of all where they are None."""
-        share = shares if rows is None else shares[rows]
-        if self.by_law[1:].all():
-            scores = np.empty((self.kept.size, share.size))
-            scores[0] = share
-        else:
-            scores = self._gaussian(i, features, share, rows)
-        scores = scores if scores.shape[0] == self.kept.size else scores[self.kept]
-        if self.by_law.any():
-            taken = features[self.used] if rows is None else features[np.ix_(self.used, rows)]
-            scores[self.by_law] = (self.table[i] @ taken) * share
-        return scores
-
-    def _gaussian(
-        self, i: int, features: Float, share: Float, rows: NDArray[np.int64] | None
-    ) -> Float:
-        """γ_i·(1, A⁻ᵀ u, (u² − 1) / 2, u_j u_k) of some rows, of shape (n_statistics, n)."""
-        p, inverses, blocks = self.parameters, self.inverses, self.parameters.blocks
-        d, values = p.means.shape[1], values_of(features, blocks)
-        scores = np.empty((blocks.n_places, share.size))
-        scores[0] = share
-        gap, squares = scores[1 : d + 1], scores[d + 1 : 2 * d + 1]
-        values = values if rows is None else values.take(rows, axis=1)
-        np.subtract(values, p.means[i][:, None], gap)
-        if inverses is None:
-            deviation = np.sqrt(p.variances[i])[:, None]
-            gap /= deviation
-        else:
-            gap[:] = inverses[i] @ gap
-            j, k = blocks.pairs.T
-            np.multiply(gap[j], gap[k], out=scores[2 * d + 1 :])
-            scores[2 * d + 1 :] *= scores[0]
-        np.multiply(gap, gap, out=squares)
-        squares -= 1.0
-        squares *= 0.5 * scores[0]
-        gap *= scores[0]
-        if inverses is None:
-            gap /= deviation
-        else:
-            gap[:] = inverses[i].T @ gap
-        return scores
-
-
-def _kept_places(blocks: Blocks) -> NDArray[np.int64]:
-    """Places of a component's parameters: those that are free."""
-    return np.delete(np.arange(blocks.n_places), blocks.not_free)
-
-
-def _law_scores(parameters: Parameters) -> list[Float]:
-    """Scores of each law by means and logarithms of variances, (r, 2k, …) each."""
-    p, tables = parameters, dict[int, Float]()
-    for law, own, _ in p.blocks.stacks:
-        table = law.scores(p.means[:, own], p.variances[:, own])
-        table[..., own.shape[1] :, :] *= p.variances[:, own, None]
-        tables |= {int(features[0]): table[:, i] for i, features in enumerate(own)}
-    return [tables[law.features[0]] for law in p.blocks.laws]
-
-
-def mean_score(statistics: Float, parameters: Parameters) -> Float:
-    """Mean score over all rows from the sums of an EM pass."""
-    p, d = parameters, parameters.means.shape[1]
-    counts = statistics[:, -1]
-    n = counts.sum()
-    first, second = statistics[:, :d], statistics[:, d : 2 * d]
-    m, v = p.means, p.variances
-    by_weight = counts - n * p.weights
-    inverses = inverse_roots(p)
-    if inverses is None:
-        by_mean = (first - counts[:, None] * m) / v
-        squares = second - 2 * m * first + counts[:, None] * m**2
-        by_spread = 0.5 * (squares / v - counts[:, None])
-        score = np.concatenate([by_weight, by_mean.ravel(), by_spread.ravel()])
-        return np.asarray(score / n)
-    gaps = (first - counts[:, None] * m)[..., None]
-    by_mean = (inverses.swapaxes(-1, -2) @ (inverses @ gaps))[..., 0]
-    outer = full_matrices(statistics[:, d : d + p.blocks.n_spread], p.blocks)
-    outer -= m[:, :, None] * first[:, None, :] + first[:, :, None] * m[:, None, :]
-    outer += counts[:, None, None] * m[:, :, None] * m[:, None, :]
-    # What stands between blocks takes no part: it meets zeros of the block-diagonal inverses.
-    within = full_matrices(spread_of(outer, p.blocks), p.blocks)
-    by_spread = spread_of(inverses @ within @ inverses.swapaxes(-1, -2), p.blocks)
-    by_spread[:, :d] = 0.5 * (by_spread[:, :d] - counts[:, None])
-    for number, (law, table) in enumerate(zip(p.blocks.laws, _law_scores(p), strict=True)):
-        own = np.array(law.features)
-        values = (table @ statistics[:, p.blocks.statistics_of(number), None])[..., 0]
-        by_mean[:, own], by_spread[:, own] = np.split(values, 2, axis=1)
-    parts = [by_weight, by_mean.ravel(), by_spread[:, :d].ravel(), by_spread[:, d:].ravel()]
-    return np.asarray(np.concatenate(parts) / n)
 
 
 def add_prior(
