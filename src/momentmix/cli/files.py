@@ -19,7 +19,7 @@ from momentmix.groups.file import is_cube
 from momentmix.progress import erase
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.opening import expand, missing_input
+from momentmix.tables.opening import expand
 from momentmix.wording import listed
 
 if TYPE_CHECKING:
@@ -119,8 +119,6 @@ def load_summary(path: str, where: Sequence[str] = ()) -> MomentSummary:
     if where or is_cube(path):
         total: MomentSummary = load_cube(path, where).total()
         return total
-    if not Path(path).exists():
-        raise missing_input(path)
     return MomentSummary.load(path)
 
 
@@ -128,8 +126,6 @@ def load_cube(path: str, where: Sequence[str] = (), rollup: str | None = None) -
     """The groups of a cube that meet conditions ``key=value`` or ``key=first..last``."""
     from momentmix.groups.cube import SummaryCube
 
-    if not Path(path).exists():
-        raise missing_input(path)
     if not is_cube(path):
         raise InputError(
             f"{path} is no cube; make one with `momentmix summarize DATA --by KEY -o cube.parquet`."

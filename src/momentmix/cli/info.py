@@ -10,7 +10,6 @@ import click
 
 from momentmix.cli.files import key_values, load_cube, load_summary, say, say_json
 from momentmix.cli.options import json_option
-from momentmix.errors import InputError
 from momentmix.families.family import named
 from momentmix.fitting.record import load_fit
 from momentmix.groups.file import is_cube
@@ -19,7 +18,7 @@ from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.opening import missing_input, open_file
+from momentmix.tables.opening import open_file
 from momentmix.tables.schema import FORMAT, Schema
 from momentmix.wording import aligned, cut
 
@@ -43,11 +42,13 @@ def info_command(file: str, as_json: bool) -> None:
         say_json({"file": file, **facts})
         return
     columns = facts.pop("columns", [])
-    shown = {name: value for name, value in facts.items() if value not in (None, [], {})}
-    width = max(map(len, shown))
-    for name, value in shown.items():
-        for i, text in enumerate(value if isinstance(value, list) else [value]):
-            say(f"{'' if i else name.replace('_', ' '):<{width}}  {_text(text)}")
+    lines = [
+        ("" if i else name.replace("_", " "), _text(text))
+        for name, value in facts.items()
+        if value not in (None, [], {})
+        for i, text in enumerate(value if isinstance(value, list) else [value])
+    ]
+    say(*aligned(lines))
     if columns:
         names = [x for x in columns[0] if any(c[x] not in (None, (), []) for c in columns)]
         rows = [[cut(_text(column[name]), _WIDEST) for name in names] for column in columns]
@@ -68,11 +69,6 @@ def _text(value: Any) -> str:
 
 def _facts(file: str) -> dict[str, Any]:
     """Facts of a file as plain values; ``columns`` has a dict for each column."""
-    path = Path(file)
-    if not path.exists():
-        raise missing_input(file)
-    if not path.is_file():
-        raise InputError(f"{file} is no regular file; give one file.")
     if is_summary_file(file):
         return _summary_facts(load_summary(file))
     if is_cube(file):
@@ -82,11 +78,10 @@ def _facts(file: str) -> dict[str, Any]:
         facts = {"kind": "cube", "keys": keys, "n_groups": len(cube)}
         facts |= {"smallest_group": min(sizes), "largest_group": max(sizes)}
         return _summary_facts(cube.total()) | facts
-    if path.suffix.lower() == ".json":
-        with path.open("rb") as stream:
-            is_schema = f'"{FORMAT}"'.encode() in stream.read(256)
-        return _columns(Schema.load(path), "schema") if is_schema else _model_facts(path)
-    source = open_file(path, Dialect())
+    if file.lower().endswith(".json"):
+        is_schema = f'"{FORMAT}"' in Path(file).read_text(encoding="utf-8", errors="replace")[:256]
+        return _columns(Schema.load(file), "schema") if is_schema else _model_facts(file)
+    source = open_file(file, Dialect())
     names = source.column_names or tuple(map(str, range(source.n_columns)))
     columns = [{"name": x, "type": source.kind(i).type} for i, x in enumerate(names)]
     return {"kind": "data", "n_rows": source.n_rows, "columns": columns}
@@ -116,23 +111,22 @@ def _columns(schema: Schema, kind: str) -> dict[str, Any]:
     return {"kind": kind, "n_columns": schema.n_columns, "columns": columns}
 
 
-def _model_facts(path: Path) -> dict[str, Any]:
+def _model_facts(file: str) -> dict[str, Any]:
     """Facts of a model, and of its fit where the file has a record of it."""
-    mixture, record = load_fit(path)
+    mixture, result = load_fit(file)
     facts = _columns(Schema(mixture.columns), "model") | {"version": VERSION}
-    profile = mixture.profile() if record is None else record.profile()
+    profile = (result or mixture).profile()
     facts |= {"weights": mixture.weights.tolist(), "profile": str(profile).split("\n")}
-    if record is None:
+    if result is None:
         return facts
-    certificate, numbers = record.certificate, record.to_dict()
-    keys = ("n_rows", "order", "n_passes", "log_likelihood_per_row")
+    certificate = result.certificate
+    names = ("n_rows", "order", "n_passes", "log_likelihood", "bic", "command", "seed")
     return facts | {
         "verdict": certificate.verdict,
         "answers": [f"{answer.question} {answer}" for answer in certificate.answers],
         "reasons": list(certificate.reasons),
-        "joined": list(map(str, record.joined)),
-        **{key: numbers[key] for key in (*keys, "command")},
-        "seed": record.seed,
-        "options": [f"{name}={value!r}" for name, value in (record.options or {}).items()],
-        "versions": [f"{name} {version}" for name, version in record.versions.items()],
+        "joined": list(map(str, result.joined)),
+        **{name: getattr(result, name) for name in names},
+        "options": [f"{name}={value!r}" for name, value in (result.options or {}).items()],
+        "versions": [f"{name} {version}" for name, version in result.versions.items()],
     }

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import fields, replace
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import click
 import numpy as np
 import pyarrow as pa
-from pyarrow import compute
 
-from momentmix._typing import Float
 from momentmix.cli.files import check_output, output_stream, rows_source, say, say_json
 from momentmix.cli.options import (
     columns_option,
@@ -25,14 +24,14 @@ from momentmix.cli.options import (
     missing_option,
     output_option,
 )
-from momentmix.errors import InputError
+from momentmix.errors import InputError, printable
 from momentmix.mixture.density import log_sums, most_probable, posteriors
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import load_model
+from momentmix.parallel import read_ahead
 from momentmix.progress import step
-from momentmix.tables.columns import is_text_type
 from momentmix.tables.learning import rows_with
-from momentmix.tables.opening import READ_ALL, Reading, missing_input, warn_of_header
+from momentmix.tables.opening import READ_ALL, Reading, warn_of_header
 from momentmix.tables.schema import Schema
 from momentmix.tables.source import Source, choose_columns, match_columns
 from momentmix.tables.table_rows import RowBlock, TableRows
@@ -78,26 +77,23 @@ def predict_command(
     if as_json and output is None:
         raise click.UsageError("--json reports on the work; give a file to --output for the rows.")
     mixture, rows = _rows_of(model, inputs, missing, reading)
-    names = ["label"]
-    names += [f"probability_{i}" for i in range(mixture.n_components)] if probabilities else []
-    names += ["log_density"] if density else []
     counts, total = np.zeros(mixture.n_components + 1, dtype=np.int64), 0.0  # −1 is the first
 
     def tables() -> Iterator[pa.Table]:
         nonlocal total
-        for kept, answer in _predicted(mixture, rows, keep, probabilities, density, unseen):
-            labels = answer[:, 0]
-            known = labels[~np.isnan(labels)].astype(np.int64)
-            counts[:] += np.bincount(known + 1, minlength=len(counts))
-            total += float(np.nansum(answer[:, -1]))
-            arrays = [pa.array(column, from_pandas=True) for column in answer.T]
-            arrays[0] = arrays[0].cast(pa.int32())
-            if twice := {*kept} & {*names}:
+        for kept, source, block in _blocks(rows, keep, unseen):
+            answers = _answers(mixture, block, source, probabilities, density)
+            labels = answers["label"][~np.isnan(answers["label"])].astype(np.int64)
+            counts[:] += np.bincount(labels + 1, minlength=len(counts))
+            total += float(np.nansum(answers.get("log_density", 0.0)))
+            columns = {name: pa.array(x, from_pandas=True) for name, x in answers.items()}
+            columns["label"] = columns["label"].cast(pa.int32())
+            if twice := {*kept} & {*columns}:
                 raise InputError(
                     f"the output has a column {twice.pop()!a} of its own; rename that of the "
                     "input, or do not keep it."
                 )
-            yield pa.table(kept | dict(zip(names, arrays, strict=True)))
+            yield pa.table(kept | columns)
 
     with step("Predicting", False if output is None else None):
         _write(output or "-", tables())
@@ -116,15 +112,13 @@ def _rows_of(
     model: str, inputs: tuple[str, ...], missing: Any, reading: Reading
 ) -> tuple[Mixture, TableRows]:
     """A model, and rows with its columns: by name where both have names, read as in its fit."""
-    if not Path(model).exists():
-        raise missing_input(model)
     mixture, record = load_model(model)
     options = dict[str, Any]()
     with suppress(KeyError, TypeError):  # no record of a fit, or a damaged one
         options = dict((record or {})["options"])
-    csv = [field.name for field in fields(Reading) if field.name not in ("columns", "exclude")]
-    same = {name: options[name] for name in csv if name in options}
-    given = {x: getattr(reading, x) for x in csv if getattr(reading, x) != getattr(READ_ALL, x)}
+    names = [field.name for field in fields(Reading) if field.name not in ("columns", "exclude")]
+    same = {name: options[name] for name in names if name in options}
+    given = {x: getattr(reading, x) for x in names if getattr(reading, x) != getattr(READ_ALL, x)}
     usual = "model" if any(column.has_missing for column in mixture.columns) else "error"
     schema = Schema(mixture.columns)
     rows = replace(READ_ALL, **same | given).open(
@@ -136,63 +130,18 @@ def _rows_of(
         return mixture, rows_with(schema, rows, "the model")
 
 
-def _predicted(
-    mixture: Mixture,
-    rows: TableRows,
-    keep: list[str | int] | None,
-    probabilities: bool,
-    density: bool,
-    unseen: Any,
-) -> Iterator[tuple[dict[str, Any], Float]]:
-    """Columns that are kept and answers, NaN for dropped rows; files are read ahead."""
-    from momentmix.parallel import read_ahead
-
+def _blocks(
+    rows: TableRows, keep: list[str | int] | None, unseen: Any
+) -> Iterator[tuple[dict[str, pa.Array], Source, RowBlock]]:
+    """Columns that are kept, and blocks of rows; files are read ahead."""
     first = rows.sources[0]
-    kept = [] if keep is None else choose_columns(first, keep)
-    names = [str(i) if first.column_names is None else first.column_names[i] for i in kept]
-    names = [f"column_{name}" if first.column_names is None else name for name in names]
+    chosen = [] if keep is None else choose_columns(first, keep)
+    names = [f"column_{j}" if first.column_names is None else first.column_names[j] for j in chosen]
     for i, source in enumerate(rows.sources):
-        others = kept if source is first else match_columns(first, kept, source, False)
-        blocks = rows.source_blocks(i, others=others, unseen=unseen)
-        answers = (
-            (
-                dict(zip(names, map(_arrow, block.others), strict=True)),
-                _answer(mixture, block, source, probabilities, density),
-            )
-            for block in blocks
-        )
-        yield from read_ahead(answers, n_ahead=1) if not source.in_memory else answers
-
-
-def _answer(
-    mixture: Mixture, block: RowBlock, source: Source, probabilities: bool, density: bool
-) -> Float:
-    """Labels, probabilities and log-densities; raises for rows beyond all numbers."""
-    model = mixture.row_density
-    found = model.map_encoded(block.encoded, posteriors if probabilities else most_probable)
-    found = found if probabilities else found[:, None]
-    lost = np.isnan(found).any(axis=1) | (found < 0).any(axis=1)
-    whole = np.arange(block.n_read) if block.kept is None else np.flatnonzero(block.kept)
-    if lost.any():
-        raise InputError(
-            f"{source.name}, {source.where(block.first_row + int(whole[lost][0]))} lies more than "
-            "1e154 standard deviations away from the model, so that no component is its most "
-            "probable one. Drop the row, or bring the columns to the units of the model."
-        )
-    answer = np.full((block.n_read, found.shape[1] + probabilities + density), np.nan)
-    labels, n_groups = found[:, 0], model.n_groups
-    if probabilities:
-        answer[whole, 1 : 1 + found.shape[1]] = found
-        labels = found.argmax(axis=1)
-        if n_groups is not None:
-            labels = model.density.of_groups(found, most_probable)
-    answer[whole, 0] = np.where(labels == n_groups, -1, labels)
-    if density:
-        answer[whole, -1] = model.map_encoded(block.encoded, log_sums)
-    return answer
-
-
-# -- tables -----------------------------------------------------------------------------------
+        others = chosen if source is first else match_columns(first, chosen, source, False)
+        blocks: Any = rows.source_blocks(i, others=others, unseen=unseen)
+        for block in read_ahead(blocks, n_ahead=1) if not source.in_memory else blocks:
+            yield dict(zip(names, map(_arrow, block.others), strict=True)), source, block
 
 
 def _arrow(column: Any) -> pa.Array:
@@ -201,12 +150,42 @@ def _arrow(column: Any) -> pa.Array:
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
 
 
+def _answers(
+    mixture: Mixture, block: RowBlock, source: Source, probabilities: bool, density: bool
+) -> dict[str, Any]:
+    """Label, probabilities and log-density, NaN for rows that were dropped."""
+    model = mixture.row_density
+    found = model.map_encoded(block.encoded, posteriors if probabilities else most_probable)
+    lost = np.isnan(found) | (found < 0)
+    lost = lost.any(axis=1) if probabilities else lost
+    places = np.arange(block.n_read) if block.kept is None else np.flatnonzero(block.kept)
+    if lost.any():
+        raise InputError(
+            f"{source.name}, {source.where(block.first_row + int(places[lost][0]))} lies more than "
+            "1e154 standard deviations away from the model, so that no component is its most "
+            "probable one. Drop the row, or bring the columns to the units of the model."
+        )
+    labels, n_groups, columns = found, model.n_groups, dict[str, Any]()
+    if probabilities:
+        columns = {f"probability_{k}": found[:, k] for k in range(found.shape[1])}
+        labels = found.argmax(axis=1)
+        if n_groups is not None:
+            labels = model.density.of_groups(found, most_probable)
+    columns = {"label": np.where(labels == n_groups, -1, labels), **columns}
+    if density:
+        columns["log_density"] = model.map_encoded(block.encoded, log_sums)
+    answers = {name: np.full(block.n_read, np.nan) for name in columns}
+    for name, values in columns.items():
+        answers[name][places] = values
+    return answers
+
+
 def _write(path: str, tables: Iterator[pa.Table]) -> None:
     """Write tables one after the other, as Parquet or CSV; "-" is standard output."""
     first = next(tables)
     every = (table.cast(first.schema) for table in chain([first], tables))
-    try:
-        with output_stream(path) as stream:
+    with output_stream(path) as stream:
+        try:
             if path.lower().endswith(".parquet"):
                 from pyarrow import parquet
 
@@ -214,30 +193,18 @@ def _write(path: str, tables: Iterator[pa.Table]) -> None:
                     for table in every:
                         writer.write_table(table)
                 return
-            stream.write(_csv(pa.table({x: [x] for x in first.column_names}), path))
+            text = io.TextIOWrapper(stream, encoding="utf-8", newline="", write_through=True)
+            lines = csv.writer(text, lineterminator="\n")
+            lines.writerow(first.column_names)
             for table in every:
-                stream.write(_csv(table, path))
-    except pa.ArrowException as error:
-        raise InputError(
-            f"columns to keep cannot be written to {path}: {error}. Keep others, or convert them."
-        ) from None
-
-
-def _csv(table: pa.Table, path: str) -> bytes:
-    """Lines of CSV; a missing value is an empty field."""
-    columns = []
-    for column in table.columns:
-        text = column.cast(pa.string())
-        if is_text_type(column.type):
-            doubled = compute.replace_substring(text, '"', '""')
-            quoted = compute.binary_join_element_wise('"', doubled, '"', "")
-            text = compute.if_else(compute.match_substring_regex(text, '[",\r\n]'), quoted, text)
-        columns.append(text)
-    missing = '""' if len(columns) == 1 else ""  # readers skip an empty line
-    options = {"null_handling": "replace", "null_replacement": missing}
-    lines = compute.binary_join_element_wise(*columns, ",", **options).to_pylist()
-    if path == "-" and sys.stdout.isatty():
-        from momentmix.errors import printable
-
-        lines = list(map(printable, lines))
-    return "".join(f"{line}\n" for line in lines).encode()
+                columns = (column.cast(pa.string()).to_pylist() for column in table.columns)
+                rows: Iterator[Any] = zip(*columns, strict=True)
+                if path == "-" and sys.stdout.isatty():  # a terminal obeys control characters
+                    rows = ([x and printable(x) for x in row] for row in rows)
+                lines.writerows(rows)
+            text.detach()
+        except pa.ArrowException as error:
+            raise InputError(
+                f"columns to keep cannot be written to {path}: {error}. Keep others, or convert "
+                "them."
+            ) from None

@@ -65,17 +65,12 @@ def _row_count(text: str) -> int:
 
 def _choose_rows(rows: list[dict[str, Any]], texts: tuple[str, ...]) -> list[dict[str, Any]]:
     """The rows of a table that the texts d,m or d,m,ε name; all without texts."""
-    if not texts:
-        return rows
     chosen = []
     for text in texts:
-        try:
-            key = [float(part) for part in text.split(",")]
-        except ValueError:
-            raise click.BadParameter(f"expected d,m or d,m,ε; got {text!r}.") from None
-        matches = [r for r in rows if [r["d"], r["m"], r.get("eps")][: len(key)] == key]
-        if not matches or len(key) < 2:
-            available = ", ".join(dict.fromkeys(f"{row['d']},{row['m']}" for row in rows))
+        keys = [[f"{r['d']},{r['m']}", f"{r['d']},{r['m']},{r.get('eps')}"] for r in rows]
+        matches = [row for row, names in zip(rows, keys, strict=True) if text in names]
+        if not matches:
+            available = ", ".join(dict.fromkeys(names[0] for names in keys))
             raise click.BadParameter(f"no row {text!r}; this table has {available}.")
         chosen += matches
-    return chosen
+    return chosen or rows

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from momentmix.cli.files import check_output, load_cube, output_stream, say, say_json
 from momentmix.cli.options import json_option, output_option, rollup_option, where_option
 from momentmix.groups.track import track
-from momentmix.tables.opening import missing_input
 
 DOES_NOT_FIT = 4  # exit code with --strict
 
@@ -41,8 +38,6 @@ def track_command(
     momentmix track model.json weeks.parquet -o shares.png
     """  # noqa: D301, click does not rewrap what follows a backspace
     check_output(output, [model, cube], ".csv", ".png", ".svg", ".pdf")
-    if not Path(model).exists():
-        raise missing_input(model)
     tracking = track(model, load_cube(cube, where, rollup))
     if output is not None:
         with output_stream(output) as stream:

@@ -321,8 +321,6 @@ def _third_moments(summary: MomentSummary, schema: Schema) -> list[float]:
             features = list(schema.features_of(i))
             observed[features], shift[features] = mean[features[-1]], 0.0
     moments = summary.truncate(1, 0).moments(shift, scale)
-    if moments.powers is None:
-        return [0.0] * schema.n_columns
     first, second, third = (
         x / observed for x in (moments.distinct[1], moments.squared[0][:, 0], moments.powers[0])
     )
