@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from momentmix import Mixture, MomentSummary
-from momentmix.errors import InputError
 
 ROWS = np.random.default_rng(0).standard_normal((4000, 4))
 
@@ -130,20 +129,6 @@ def test_filling_forgetting_and_adding_at_the_same_time():
     assert summary.n_rows == 4000 + 1000 + 50 * n - 10 * n
     assert summary.n_forgotten == 10 * n
     assert {shard for part in parts for shard in part.shard_ids} < set(summary.shard_ids)
-
-
-def test_two_summaries_that_are_added_to_each_other():
-    a, b = (MomentSummary(4, 3, shard_id=s, n_threads=1).update(ROWS[:9]) for s in "ab")
-    refused = []
-
-    def add(left, right):
-        try:
-            left += right
-        except InputError:
-            refused.append(left)
-
-    run_all(lambda: add(a, b), lambda: add(b, a))
-    assert a.n_rows + b.n_rows + 9 * len(refused) == 36
 
 
 # -- processes --------------------------------------------------------------------------------
