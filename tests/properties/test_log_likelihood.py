@@ -9,10 +9,7 @@ from hypothesis import strategies as st
 
 import momentmix as mm
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning"),
-    pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning"),
-]
+pytestmark = pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning")
 
 
 @settings(max_examples=25, deadline=None)

@@ -91,7 +91,7 @@ def check_verdict(result, path):
     assert saved["certificate"]["passed"] is c.passed is (c.verdict == "passed")
 
 
-@pytest.mark.parametrize("seeds", [range(40), pytest.param(range(40, 340), marks=pytest.mark.long)])
+@pytest.mark.parametrize("seeds", [range(24), pytest.param(range(24, 340), marks=pytest.mark.long)])
 def test_no_verdict_is_better_than_its_worst_answer(seeds, tmp_path):
     verdicts = set()
     for seed in seeds:

@@ -83,7 +83,7 @@ def shuffled(gone, label, seed):
 
 
 def test_false_alarms_are_rare_where_the_component_explains_what_is_missing():
-    n_tables = 30
+    n_tables = 20
     alarms = [seed for seed in range(n_tables) if fitted(of_component(seed)[0])[1]]
     assert len(alarms) <= binom.ppf(0.99, n_tables, 0.01), alarms
 
