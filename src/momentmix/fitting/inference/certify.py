@@ -130,8 +130,8 @@ def _certificate(
         ordered = p[order]  # findings name components by number
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         findings = collect_findings(
-            moments, ordered, (tested[0], tested[1][order]), test, capacity, usable is None,
-            context.checked,
+            moments, ordered, test, capacity, usable is None, context.checked,
+            (tested[0], tested[1][order]),
         )  # fmt: skip
         if not has_few_rows:
             findings += weight_findings(uncertainty, order)

@@ -54,13 +54,13 @@ _VARIES = 1e-6  # deviations; less is rounding
 def collect_findings(
     moments: StandardMoments,
     p: Parameters,
-    tested: tuple[StandardMoments, Parameters],
     test: OverIdentification,
     capacity: int,
     from_rows: bool = False,
     checked: CheckedRows | None = None,
+    tested: tuple[StandardMoments, Parameters] | None = None,
 ) -> list[Finding]:
-    """All findings about a fit of standardized features, and what of it was tested."""
+    """All findings about a fit of standardized features; `tested` are those of completed rows."""
     (r, d), n, findings = p.means.shape, moments.n_effective, list[Finding]()
     if r > capacity and not from_rows:
         order = moments.order
@@ -70,7 +70,7 @@ def collect_findings(
     if n < (least := LEAST_ROWS_PER_PARAMETER * p.n_free):
         findings.append(found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least))
     findings += component_findings(moments, p)
-    moments, p = tested
+    moments, p = tested or (moments, p)
     has_rows = checked is not None and bool(len(checked.values))  # no remote rows
     findings += _about_copies(moments)
     findings += _about_influence(moments, has_rows)

@@ -9,9 +9,8 @@
 A mixture is fitted in features. A category has the probabilities of its levels given that the cell
 is seen, a number with missing cells its mean where it is seen. Intervals of probabilities are
 symmetric in log-odds, intervals of rates and variances in logarithms. Where a probability is 0 or 1
-in all rows of a component, or a rate is 0, they are one-sided: up to −log(1 − level) errors, which
-for 95 % is 3/n of n rows whose component is certain. A weight whose error is larger than that of
-any share is unknown: its error and its interval are NaN.
+in all rows of a component, or a rate is 0, they are one-sided: up to −log(1 − level) / n of n rows,
+which for 95 % is 3/n. A weight with the error of an unknown share has neither error nor interval.
 """
 
 from __future__ import annotations
@@ -188,6 +187,10 @@ def _deviations(quantity: Quantity, factor: Float) -> Float:
     with np.errstate(invalid="ignore"):
         errors = size * np.sqrt(((along / size[:, None]) ** 2).sum(axis=1))
     errors = np.where(np.isinf(size), np.inf, errors)
+    for is_bound in (quantity.at_zero, quantity.at_one):
+        if is_bound is not None and quantity.counts is not None:
+            # Where no row shows anything else, the likelihood falls like exp(−n x).
+            errors = np.where(is_bound, 1.0 / np.maximum(quantity.counts, 1e-12), errors)
     return np.asarray(np.minimum(errors, LARGEST_ERROR if quantity.scale == "logit" else np.inf))
 
 
@@ -199,8 +202,7 @@ def _interval(quantity: Quantity, factor: Float, level: float) -> Float:
         return ends
     # Less than two errors from a bound, it may be there: logarithms never reach it.
     ends[0] = np.where(half < x, ends[0], 0.0)
-    error = np.maximum(half / normal_quantile(level), 1.0 / np.maximum(quantity.counts, 1e-12))
-    farthest = -np.log1p(-level) * error  # three errors for 95 %
+    farthest = -np.log1p(-level) / np.maximum(quantity.counts, 1e-12)  # 3/n for 95 %
     upward = np.stack([np.zeros_like(x), np.maximum(x, farthest)])
     ends = np.where(quantity.at_zero, upward, ends)
     if quantity.at_one is not None:

@@ -25,7 +25,7 @@ from math import nan
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import cho_factor, cho_solve, cholesky, eigh
+from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 from scipy.linalg.lapack import dpotrf, dtrtri
 
 from momentmix._typing import Float
@@ -51,6 +51,7 @@ _LARGEST_RATIO = 3.0  # of an error to a share or the rest of it: that of n rows
 # Variance of a direction that the rows do not determine, in units of a component's own: so large
 # that a share which depends on it is unknown.
 _UNKNOWN = 10.0
+_RIDGE = 1e-9  # of the information of rows whose component is known, beside a diagonal of 1
 _STEP = 1e-4  # of the way to the nearest bound, for a second derivative: errors of 1e-8 of it
 
 
@@ -142,22 +143,40 @@ def uncertainty_after_em(
     # Variances that follow from means are half of all places of many levels.
     free = np.delete(np.arange(p.n_places), dependent_places(p))
     information, scores = information[np.ix_(free, free)], scores[np.ix_(free, free)]
-    # In these units the information of rows whose component is known is about 1.
+    # With the inverse of this root to both sides, the information of known components is 1.
     units = np.sqrt(np.maximum(np.diagonal(complete)[free], 1e-12))
-    information /= np.outer(units, units)
-    scores /= np.outer(units, units)
-    everywhere = np.zeros(free.size)  # the direction of all log ω together, which changes nothing
-    everywhere[:r] = units[:r] / np.linalg.norm(units[:r])
+    unit = complete[np.ix_(free, free)] / np.outer(units, units)
+    unit[np.diag_indices_from(unit)] += _RIDGE
+    root = _root(unit)
+    information, scores = (_within(matrix, units, root) for matrix in (information, scores))
+    everywhere = root[:r].T @ units[:r]  # all log ω together, which changes nothing
+    everywhere /= np.linalg.norm(everywhere)
     information += np.outer(everywhere, everywhere)
     information, scores = _raised(information, scores, 1.0 / max(n_effective, 1.0))
     n_model = float(free.size)
     scores = (n_effective * scores + n_model * information) / (n_effective + n_model)
-    root = cholesky(scores, lower=True)
-    found = cho_solve(cho_factor(information, lower=True), root)
+    found = cho_solve((_root(information), True), _root(scores))
+    found = solve_triangular(root, found, lower=True, trans=1)
     found /= units[:, None] * np.sqrt(n_effective)
     factor = np.zeros((p.n_places, free.size))
     factor[free] = found if features.shape[1] >= p.n_free else nan  # so few rows say nothing
     return Uncertainty(p, _by_parameters(factor, p), on_log_scale=True)
+
+
+def _root(matrix: Float) -> Float:
+    """A lower triangular root of a matrix that is positive definite but for rounding."""
+    try:
+        return np.asarray(cholesky(matrix, lower=True))
+    except LinAlgError:
+        values, vectors = eigh(matrix)
+        half = vectors * np.sqrt(np.maximum(values, _RIDGE * values[-1]))
+        return np.asarray(np.linalg.qr(half.T)[1].T)
+
+
+def _within(matrix: Float, units: Float, root: Float) -> Float:
+    """R⁻¹ M R⁻ᵀ of a symmetric matrix in these units."""
+    half = solve_triangular(root, matrix / np.outer(units, units), lower=True)
+    return np.asarray(solve_triangular(root, half.T, lower=True))
 
 
 def _by_parameters(factor: Float, p: Parameters) -> Float:
@@ -216,7 +235,7 @@ def _component_scores(features: Float, p: Parameters, counts: Float | None) -> F
 
 
 def _component_information(features: Float, p: Parameters, counts: Float | None) -> Float:
-    """Σ_i mean of γ_i H_i: of Gaussians as expected, of other distributions as the rows have it."""
+    """Σ_i mean of γ_i H_i, as expected of the rows of each component."""
     d, places, total = p.blocks.n_features, component_places(p), np.zeros((p.n_places,) * 2)
     weights = np.ones(features.shape[1]) if counts is None else counts
     shares = responsibilities(joint_of(features, p))[0] * (weights / weights.sum())
@@ -246,7 +265,8 @@ def _component_information(features: Float, p: Parameters, counts: Float | None)
             halves = np.append(np.ones(k), np.where(a == b, 0.5, 1.0))
             total[np.ix_(places[i, own], places[i, own])] = known * np.outer(halves, halves)
     for number, law in enumerate(p.blocks.laws):
-        own, sums = np.array(law.features), shares @ features[p.blocks.statistics_of(number)].T
+        own = np.array(law.features)
+        sums = _expected(law, *p.of_law(law), shares @ features[p.blocks.statistics_of(number)].T)
         at = places[:, np.concatenate([1 + own, 1 + d + own])]
         units = np.hstack([np.ones_like(own * p.means[:, own]), p.variances[:, own]])
         known = _curvature(law, *p.of_law(law), sums) * units[:, :, None] * units[:, None, :]
@@ -254,6 +274,19 @@ def _component_information(features: Float, p: Parameters, counts: Float | None)
     places = places[:, 0]
     total[places, places] = p.weights
     return total
+
+
+def _expected(law: Distribution, means: Float, variances: Float, sums: Float) -> Float:
+    """Sums of (z, z², t, 1) by component where z has the moments of its distribution."""
+    w, value, (shift, scale) = means.shape[1], law.value_of(means, variances), law.units
+    n, first, second = sums[:, -1:], value.mean, value.mean**2 + value.variance
+    if law.has_missing:
+        share = (shift[-1] * n + scale[-1] * sums[:, w - 1 : w]) / np.maximum(n, 1e-300)
+        first, second = (np.hstack([share * x, share]) for x in (first, second))
+    sums = sums.copy()
+    sums[:, :w] = n * (first - shift) / scale
+    sums[:, w : 2 * w] = n * (second - 2 * shift * first + shift**2) / scale**2
+    return sums
 
 
 def _curvature(law: Distribution, means: Float, variances: Float, sums: Float) -> Float:
@@ -273,4 +306,9 @@ def _curvature(law: Distribution, means: Float, variances: Float, sums: Float) -
             table = law.scores(moved[:, :w], moved[:, w:])
             ends.append((table @ sums[:, :, None])[..., 0])
         found[:, j] = (ends[1] - ends[0]) / (2.0 * steps[:, j, None])
-    return 0.5 * (found + found.swapaxes(1, 2))
+    # At a bound the likelihood may curve upwards: as much as it would downwards, for a scale.
+    units = np.sqrt(np.abs(np.diagonal(found, axis1=1, axis2=2)))
+    units = np.where(units > 0, units, 1.0)
+    outer = units[:, :, None] * units[:, None, :]
+    values, vectors = np.linalg.eigh(0.5 * (found + found.swapaxes(1, 2)) / outer)
+    return np.asarray((vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2) * outer)
