@@ -42,7 +42,6 @@ from momentmix.parallel import few_threads
 from momentmix.progress import step
 from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.formats.memory import MemoryTable
 from momentmix.tables.learning import (
     LOOKED_AT,
     Content,
@@ -51,6 +50,7 @@ from momentmix.tables.learning import (
     learn,
     rows_to_predict,
 )
+from momentmix.tables.memory import MemoryTable
 from momentmix.tables.opening import Reading
 from momentmix.tables.rows import Rows, Sums, add_sums, rows_at
 from momentmix.tables.schema import Schema

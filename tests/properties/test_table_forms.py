@@ -12,7 +12,7 @@ from pyarrow import feather, parquet
 
 import momentmix as mm
 from momentmix.errors import MomentmixError
-from momentmix.tables.formats.csv_text import NULLS
+from momentmix.tables.csv_text import NULLS
 
 laws = settings(max_examples=20, deadline=None)
 

@@ -17,7 +17,7 @@ from momentmix.mixture.model_file import VERSION
 from momentmix.summary.column_facts import column_facts
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.formats.csv_text import Dialect
+from momentmix.tables.csv_text import Dialect
 from momentmix.tables.opening import open_file
 from momentmix.tables.schema import FORMAT, Schema
 from momentmix.wording import aligned, cut

@@ -30,11 +30,12 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import load_model
 from momentmix.parallel import read_ahead
 from momentmix.progress import step
+from momentmix.tables.encoding import Encoded
 from momentmix.tables.learning import rows_with
 from momentmix.tables.opening import READ_ALL, Reading, warn_of_header
 from momentmix.tables.schema import Schema
 from momentmix.tables.source import Source, choose_columns, match_columns
-from momentmix.tables.table_rows import RowBlock, TableRows
+from momentmix.tables.table_rows import TableRows
 
 
 @click.command("predict")
@@ -132,14 +133,15 @@ def _rows_of(
 
 def _blocks(
     rows: TableRows, keep: list[str | int] | None, unseen: Any
-) -> Iterator[tuple[dict[str, pa.Array], Source, RowBlock]]:
+) -> Iterator[tuple[dict[str, pa.Array], Source, Encoded]]:
     """Columns that are kept, and blocks of rows; files are read ahead."""
     first = rows.sources[0]
     chosen = [] if keep is None else choose_columns(first, keep)
     names = [f"column_{j}" if first.column_names is None else first.column_names[j] for j in chosen]
-    for i, source in enumerate(rows.sources):
+    for part in rows.parts:
+        source = part.sources[0]
         others = chosen if source is first else match_columns(first, chosen, source, False)
-        blocks: Any = rows.source_blocks(i, others=others, unseen=unseen)
+        blocks: Any = part.encoded(others, unseen)
         for block in read_ahead(blocks, n_ahead=1) if not source.in_memory else blocks:
             yield dict(zip(names, map(_arrow, block.others), strict=True)), source, block
 
@@ -151,11 +153,11 @@ def _arrow(column: Any) -> pa.Array:
 
 
 def _answers(
-    mixture: Mixture, block: RowBlock, source: Source, probabilities: bool, density: bool
+    mixture: Mixture, block: Encoded, source: Source, probabilities: bool, density: bool
 ) -> dict[str, Any]:
     """Label, probabilities and log-density, NaN for rows that were dropped."""
     model = mixture.row_density
-    found = model.map_encoded(block.encoded, posteriors if probabilities else most_probable)
+    found = model.map_encoded(block, posteriors if probabilities else most_probable)
     lost = np.isnan(found) | (found < 0)
     lost = lost.any(axis=1) if probabilities else lost
     places = np.arange(block.n_read) if block.kept is None else np.flatnonzero(block.kept)
@@ -173,7 +175,7 @@ def _answers(
             labels = model.density.of_groups(found, most_probable)
     columns = {"label": np.where(labels == n_groups, -1, labels), **columns}
     if density:
-        columns["log_density"] = model.map_encoded(block.encoded, log_sums)
+        columns["log_density"] = model.map_encoded(block, log_sums)
     answers = {name: np.full(block.n_read, np.nan) for name in columns}
     for name, values in columns.items():
         answers[name][places] = values

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import click
@@ -9,7 +10,7 @@ import click
 from momentmix.cli.files import check_output, rows_source, say, say_json, say_notes
 from momentmix.cli.options import families_option, json_option, output_option, table_options
 from momentmix.progress import step
-from momentmix.tables.learning import learn
+from momentmix.tables.learning import table_rows
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
 from momentmix.wording import aligned, cut
@@ -37,13 +38,14 @@ def schema_command(
     """  # noqa: D301, click does not rewrap what follows a backspace
     check_output(output, inputs, ".json")
     with step("Reading columns"):
-        rows = learn(reading.open(rows_source(inputs), "model"), families, "model")
+        rows = table_rows(rows_source(inputs), families, "model", reading)
+        schema = replace(rows.learned, reading=rows.learned.reading | reading.of_files())
     if output is not None:
-        rows.learned.save(output)
+        schema.save(output)
     if as_json:
-        say_json({"output": output, **rows.learned.to_dict(), "notes": list(rows.notes)})
+        say_json({"output": output, **schema.to_dict(), "notes": list(rows.notes)})
         return
-    say(*schema_table(rows.learned))
+    say(*schema_table(schema))
     say_notes(rows.notes)
     if output is not None:
         say(f"schema written to {output}")

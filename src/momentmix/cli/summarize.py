@@ -17,7 +17,7 @@ from momentmix.cli.options import (
 )
 from momentmix.progress import step
 from momentmix.summary.summarize import shards_of, summarize_parts
-from momentmix.tables.learning import learn
+from momentmix.tables.learning import table_rows
 from momentmix.tables.opening import Reading
 from momentmix.wording import plural
 
@@ -70,7 +70,7 @@ def summarize_command(
     made: Any
     with step("Summarizing"):
         if by is None:
-            rows = learn(reading.open(rows_source(inputs), missing), families, missing)
+            rows = table_rows(rows_source(inputs), families, missing, reading)
             say_notes(rows.notes)
             wanted = usual_order(rows.n_features) if order is None else order
             made = summarize_parts(rows, shards_of(rows, wanted))

@@ -55,8 +55,8 @@ def shown_rows(
 
     def with_gaps() -> Iterator[Float]:
         nonlocal n_rows
-        for block in rows_to_predict(schema, data, "the model").all_blocks(unseen="missing"):
-            features, left_out = block.encoded
+        for block in rows_to_predict(schema, data, "the model").encoded(unseen="missing"):
+            features, left_out = block.features, block.left_out
             n_rows += len(features)
             gaps = np.zeros((len(features), schema.n_columns)) if left_out is None else left_out
             yield np.hstack([features, gaps.astype(np.float64)])

@@ -16,9 +16,9 @@ from momentmix.fitting.data import known_blocks
 from momentmix.fitting.result import BegunFit
 from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summary import MomentSummary
-from momentmix.tables.formats.memory import as_device_rows, for_sklearn
+from momentmix.tables.memory import as_device_rows, for_sklearn
 from momentmix.tables.opening import Reading
-from momentmix.tables.rows import ArrayRows, DeviceRows
+from momentmix.tables.rows import ArrayRows
 from momentmix.tables.validation import LARGEST_TO_FIT, LARGEST_VALUE, check_values, ordered_weights
 
 
@@ -216,7 +216,7 @@ class MomentGaussianMixture(MixtureMethods):
             options |= {"reading": Reading(columns=list(names))}
             return dict(zip(names, data.T, strict=True)), options
         is_array = isinstance(data, np.ndarray)
-        return ArrayRows(data, feature_names=names) if is_array else DeviceRows(data), options
+        return ArrayRows(data, names if is_array else None), options
 
     def _set_from(self, begun: BegunFit, summary: MomentSummary | None) -> None:
         mixture = begun.facts["mixture"]

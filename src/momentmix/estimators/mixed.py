@@ -17,8 +17,8 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.summary.summarize import summarize
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.encoding import Unseen
-from momentmix.tables.formats.memory import frame_labels, frame_names, is_frame, refuse_dask
 from momentmix.tables.learning import Families
+from momentmix.tables.memory import frame_labels, frame_names, is_frame, refuse_dask
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.table_rows import Missing, keeps_gaps
 

@@ -15,11 +15,11 @@ from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks, blocks_from
 from momentmix.summary.file import is_summary_file
 from momentmix.summary.summary import MomentSummary, read_in
-from momentmix.tables.formats.memory import as_device_rows, as_rows
-from momentmix.tables.learning import Families, learn, open_data
+from momentmix.tables.learning import Families, table_rows
+from momentmix.tables.memory import as_device_rows, as_rows
 from momentmix.tables.names import column_label
 from momentmix.tables.opening import READ_ALL, Reading, path_list
-from momentmix.tables.rows import ArrayRows, BlockRows, DeviceRows, Rows, with_weights
+from momentmix.tables.rows import ArrayRows, BlockRows, Rows, with_weights
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_sizes, check_values
@@ -79,13 +79,12 @@ def _read(
     data: Any, families: Families, missing: Missing, reading: Reading, sample_weight: Any
 ) -> tuple[Rows, Any, tuple[str, ...], tuple[int, ...]]:
     """Rows of a table, in memory where they take little of it; weights, notes, possible counts."""
-    opened = open_data(data, reading, missing)
+    rows = table_rows(data, families, missing, reading)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
-    if opened.sources[0].in_memory:
+    if rows.sources[0].in_memory:
         n_bytes = np.inf
     elif isinstance(data, TableRows):
         n_bytes = 0.0
-    rows = learn(opened, families, missing)
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:
         return rows, sample_weight, rows.notes, rows.may_count
@@ -111,7 +110,7 @@ def rows_of(data: Any) -> Rows:
     if hasattr(data, "blocks") and hasattr(data, "n_features"):
         return BlockRows(data)
     if is_tensor(data):
-        return DeviceRows(as_device_rows(data, None))
+        return ArrayRows(as_device_rows(data, None))
     array, names = as_rows(data, None)
     check_values(array, names, largest=LARGEST_TO_FIT)
     return ArrayRows(np.asarray(array, dtype=np.float64), feature_names=names)

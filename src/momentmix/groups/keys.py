@@ -15,7 +15,7 @@ import numpy as np
 
 from momentmix.errors import InputError, InputTypeError
 from momentmix.tables.columns import is_text_type
-from momentmix.tables.names import place_of
+from momentmix.tables.names import number_of
 from momentmix.tables.source import Source
 
 Value = str | int | bool | date | datetime | None
@@ -37,11 +37,17 @@ class Key:
     def number(self, source: Source) -> int:
         """Number of its column, which is its name where columns have none."""
         names = source.column_names or [*map(str, range(source.n_columns))]
-        return place_of(self.column, names, f"{source.name} has no column to group by named")
+        return number_of(self.column, names, 0, f"{source.name} has no column to group by named")
 
     def values(self, cells: Any, source: Source, first_row: int) -> Any:
         """Values of cells of its column in consecutive rows, as an Arrow array."""
         number = self.number(source)
+        if source.nulls:  # CSV, whose cells are text as it is written
+            from pyarrow import array, compute, nulls
+
+            cells = cells.dictionary_decode()
+            is_null = compute.is_in(cells, array(source.nulls))
+            cells = compute.if_else(is_null, nulls(1, cells.type)[0], cells)
         if not self.unit:
             return key_array(cells, f"{source.name}, {source.label(number)}", with_times=False)
         return _periods(cells, self.unit, lambda row: source.place(first_row + row, number))

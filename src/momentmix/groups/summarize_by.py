@@ -34,10 +34,11 @@ from momentmix.summary.kernel import block_digits
 from momentmix.summary.summarize import shards_of, warn_of_notes
 from momentmix.summary.summary import MomentSummary
 from momentmix.summary.totals import Totals, as_shard, closed
-from momentmix.tables.learning import Families, learn
+from momentmix.tables.encoding import Encoded
+from momentmix.tables.learning import Families, table_rows
 from momentmix.tables.opening import Reading, open_sources
-from momentmix.tables.source import check_different, choose_columns
-from momentmix.tables.table_rows import Missing, RowBlock, TableRows
+from momentmix.tables.source import choose_columns
+from momentmix.tables.table_rows import Missing, TableRows
 
 _WAITING_BYTES = 1 << 26  # of rows before they are sorted
 _FIRST_ROWS = 1024  # which set the frame of all groups
@@ -126,21 +127,21 @@ def grouped(
         missing, reading = data.missing, replace(reading, columns=data.columns[0])
         data = data.sources
     sources = open_sources(data, reading)
-    check_different(sources)
     others = choose_columns(sources[0], reading.exclude) if reading.exclude else []
     exclude = {*others, *(key.number(sources[0]) for key in keys)}
-    rows = learn(replace(reading, exclude=[*exclude]).open(sources, missing), families, missing)
+    rows = table_rows(sources, families, missing, replace(reading, exclude=[*exclude]))
     order = usual_order(rows.n_features) if order is None else order
     empty = shards_of(rows, order, **settings)()
     names, pieces = [key.name for key in keys], dict[GroupKey, list[bytes]]()
     n_dropped = 0
-    for table, source in enumerate(sources):
+    for part in rows.parts:
+        source = part.sources[0]
         sums = _GroupSums(empty, [source.mark, names])
-        for block in rows.source_blocks(table, others=[key.number(source) for key in keys]):
-            n_dropped += block.n_read - len(block.features)
+        for block in part.encoded([key.number(source) for key in keys]):
             pairs = zip(keys, block.others, strict=True)
             values = [key.values(cells, source, block.first_row) for key, cells in pairs]
             sums.add(block, values)
+        n_dropped += part.n_dropped
         for key, totals in sums.finish():
             pieces.setdefault(key, []).append(pack(totals))
     rows.n_dropped = n_dropped
@@ -158,7 +159,7 @@ class _GroupSums:
         self.shards = dict[GroupKey, OpenShard]()
         self.waiting, self.n_bytes = list[tuple[Float, Any]](), 0
 
-    def add(self, block: RowBlock, values: Sequence[Any]) -> None:
+    def add(self, block: Encoded, values: Sequence[Any]) -> None:
         """Add rows with these values of each key."""
         import pyarrow as pa
 

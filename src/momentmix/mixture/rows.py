@@ -21,8 +21,8 @@ from momentmix.lazy import lazy_property
 from momentmix.mixture.density import Density, Reduction, log_sums, most_probable
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
-from momentmix.tables.formats.memory import rows_for
 from momentmix.tables.learning import encoded_blocks
+from momentmix.tables.memory import rows_for
 from momentmix.tables.opening import can_open
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import TableRows

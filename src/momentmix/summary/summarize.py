@@ -14,7 +14,7 @@ from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, ShardError, read_more, warn_caller
 from momentmix.progress import step
 from momentmix.summary.summary import MomentSummary, named_by_contents
-from momentmix.tables.learning import Families, learn, open_data, rows_with
+from momentmix.tables.learning import Families, rows_with, table_rows
 from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import ArrayRows, Rows
 from momentmix.tables.source import counted_twice
@@ -101,7 +101,7 @@ def _opened(data: Any, families: Families, missing: Missing, reading: Reading) -
     if families is None and missing == "error" and reading == READ_ALL and is_plain_array(data):
         check_shape(data, None)
         return ArrayRows(data)
-    rows = learn(open_data(data, reading, missing), families, missing)
+    rows = table_rows(data, families, missing, reading)
     warn_of_notes(rows.notes)
     return rows
 
@@ -151,7 +151,7 @@ def _of_blocks(
 
 def _add_block(summary: MomentSummary, block: Any, missing: Missing, reading: Reading) -> None:
     try:
-        rows = open_data(block, reading, missing)
+        rows = reading.open(block, missing)
         if summary.schema is not None:
             rows = rows_with(summary.schema, rows)
         _add_rows(summary, rows)
@@ -167,7 +167,7 @@ def _add_rows(
 ) -> None:
     """Add rows of a table to a summary."""
     weights = as_weights(sample_weight, rows.expected_rows or 0)
-    for block in rows.all_blocks():
+    for block in rows.encoded():
         own = None
         if weights is not None:
             own = weights[block.first_row : block.first_row + block.n_read]
@@ -186,14 +186,13 @@ def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:
 def summarize_parts(rows: TableRows, new_shard: NewShard) -> MomentSummary:
     """The sum of all tables; `rows.n_dropped` counts the rows that were left out."""
     total, n_dropped = new_shard(), 0
-    for table, source in enumerate(rows.sources):
-        part = new_shard()
-        for block in rows.source_blocks(table):
-            if len(block.features):
-                part.update(rows.summand(block.features))
-            n_dropped += block.n_read - len(block.features)
+    for part in rows.parts:
+        shard, source = new_shard(), part.sources[0]
+        for block in part.blocks():
+            shard.update(rows.summand(block))
+        n_dropped += part.n_dropped
         try:
-            total = total + named_by_contents(part, source.mark)
+            total = total + named_by_contents(shard, source.mark)
         except ShardError as error:
             raise InputError(counted_twice(source.name)) from error
     rows.n_dropped = n_dropped

@@ -41,7 +41,7 @@ from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.readings import Moments
 from momentmix.summary.totals import Totals
-from momentmix.tables.formats.memory import as_device_rows, as_rows
+from momentmix.tables.memory import as_device_rows, as_rows
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.rows import Features
 from momentmix.tables.schema import Schema

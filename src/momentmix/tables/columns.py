@@ -114,14 +114,6 @@ def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
     return codes, tuple(known)
 
 
-def missing_cells(column: Any) -> NDArray[np.bool_]:
-    """Mask of missing cells."""
-    if is_labeled(column):
-        return np.equal(codes_of(column)[0], MISSING)
-    numbers = numbers_of(column)
-    return np.not_equal(numbers, numbers)
-
-
 def cell_text(column: Any, row: int) -> str:
     """A cell as messages print it."""
     if isinstance(column, np.ndarray):

@@ -15,14 +15,8 @@ from momentmix.errors import FitWarning, InputError, InputTypeError, warn_caller
 from momentmix.families.column import Column, is_text, restored
 from momentmix.families.family import named
 from momentmix.parallel import map_in_order, usable_cores
-from momentmix.tables.columns import (
-    MISSING,
-    cell_text,
-    codes_of,
-    is_labeled,
-    numbers_of,
-)
-from momentmix.tables.formats.csv_text import FALSE, TRUE
+from momentmix.tables.columns import MISSING, cell_text, codes_of, is_labeled, numbers_of
+from momentmix.tables.csv_text import FALSE, TRUE
 from momentmix.tables.names import column_label, escaped_names
 from momentmix.tables.validation import GAPS, in_range, out_of_range
 from momentmix.wording import option
@@ -38,21 +32,25 @@ Where = Callable[..., str]  # row, column, by number → the place of a cell in 
 
 
 class Encoded(NamedTuple):
-    """Features, 0 where a cell is to be left out of the density, and which cells these are."""
+    """Features of rows, 0 where a cell is to be left out of the density, and where they are from.
+
+    Masks of cells have shape (n_rows, n_columns), and are None if no cell is one of these.
+    """
 
     features: Float
-    left_out: NDArray[np.bool_] | None  # of shape (n_rows, n_columns); None if there are none
+    left_out: NDArray[np.bool_] | None = None  # cells to be left out of the density
+    missing: NDArray[np.bool_] | None = None  # missing cells, not those of unknown levels
+    first_row: int = 0  # number in the source of the first row that was read
+    n_read: int = 0  # rows that were read
+    kept: NDArray[np.bool_] | None = None  # which of the rows read were kept; None if all were
+    dropped: Float | None = None  # features of the rows that were not kept, NaN where missing
+    others: Sequence[Any] = ()  # columns beside those of the features, of all rows read
 
 
 def check_unseen(unseen: object) -> None:
     """Raise unless this says what levels that were never seen get."""
     if unseen not in ("error", "missing"):
         raise InputError(f"unseen must be 'error' or 'missing'; got {unseen!r}.")
-
-
-def names_of(columns: Sequence[Column]) -> tuple[str, ...] | None:
-    """Names of columns; None where they have none."""
-    return tuple(column.name for column in columns if column.name is not None) or None
 
 
 def encode(
@@ -69,9 +67,9 @@ def encode(
     if isinstance(batch, np.ndarray) and all(column.is_plain for column in columns):
         features = np.ascontiguousarray(batch.T, dtype=np.float64)
         if in_range(features):
-            return Encoded(features, None)
+            return Encoded(features)
     ends = np.cumsum([column.n_features for column in columns])
-    n_rows, names = len(batch[0]), names_of(columns)
+    n_rows, names = len(batch[0]), [x.name for x in columns if x.name is not None] or None
     features = np.empty((n_rows, ends[-1]))
     sources = [
         _checked(column, cells, partial(where, column=j), column_label(j, names), unseen, drops)
@@ -87,13 +85,22 @@ def encode(
 
     n_threads = min(usable_cores(), -(-n_rows // _SHARE))
     deque(map_in_order(fill, range(0, n_rows, _SHARE), n_threads), maxlen=0)
-    if in_range(features):
-        return Encoded(features, None)
+    is_whole = in_range(features)
+    if is_whole and not (drops and any(column.has_missing for column in columns)):
+        return Encoded(features)
     left_out = np.isnan(np.column_stack([target[:, 0] for *_, target in parts]))
+    missing = left_out.copy()
+    for j, (column, source, target) in enumerate(parts):
+        if column.levels:  # a level that was never seen is no missing cell
+            missing[:, j] &= source == MISSING
+        if column.has_missing and drops:
+            missing[:, j] |= target[:, -1] == 0
     features[np.isnan(features)] = 0.0
-    if not in_range(features):
+    if not is_whole and not in_range(features):
         raise out_of_range(features, lambda row, feature: where(row, int((ends <= feature).sum())))
-    return Encoded(features, left_out if left_out.any() else None)
+    return Encoded(
+        features, left_out if left_out.any() else None, missing if missing.any() else None
+    )
 
 
 def _fill(column: Column, source: Array, target: Float) -> None:
@@ -117,35 +124,35 @@ def _checked(
     column: Column, cells: Any, where: Callable[[int], str], label: str, unseen: Unseen, drops: bool
 ) -> Array:
     """The numbers of a column after its transform, or the codes of its levels."""
-    if column.levels:
-        codes = level_codes(column.levels, cells)
-        unknown = codes == _UNKNOWN
-        n, are_text = int(unknown.sum()), is_text(column.levels[0])
-        if n and unseen == "error":
-            row = int(np.argmax(unknown))
-            raise InputError(
-                f"{where(row)} must hold its levels, {escaped_names(column.levels)}; it is "
-                f"{cell_text(cells, row)}. Correct the cell or set it to missing; or give all "
-                "levels of the column from the start, in families or in a schema. The methods of a "
-                f"mixture and predict leave such cells out with {option(unseen='missing')}."
-            )
-        differ = is_labeled(cells) != are_text
-        if n > (not differ) and not (codes >= 0).any():  # one row may well hold another level
-            kinds = f" (the levels are {'text' if are_text else 'numbers'}, the cells are not)"
-            warn_caller(
-                f"none of the {n} cells of {label} is a level of the model{kinds * differ}: "
-                f"{option(unseen='missing')} leaves the whole column out. Convert the cells to "
-                "the levels of the column, or set them to missing.",
-                FitWarning,
-            )
-        codes[unknown] = _LEFT_OUT
-        return codes
-    check_numeric(column, cells, where)
-    numbers = numbers_of(cells)
-    if drops and numbers.dtype.kind == "f":
-        numbers = np.where(np.isinf(numbers), np.nan, numbers)
-    named(column.family_name).check_values(numbers, where)
-    return column.transformed(numbers) if column.transform else numbers
+    if not column.levels:
+        check_numeric(column, cells, where)
+        numbers = numbers_of(cells)
+        if drops and numbers.dtype.kind == "f":
+            numbers = np.where(np.isinf(numbers), np.nan, numbers)
+        named(column.family_name).check_values(numbers, where)
+        return column.transformed(numbers) if column.transform else numbers
+    codes = level_codes(column.levels, cells)
+    unknown = codes == _UNKNOWN
+    n, are_text = int(unknown.sum()), is_text(column.levels[0])
+    if n and unseen == "error":
+        row = int(np.argmax(unknown))
+        raise InputError(
+            f"{where(row)} must hold its levels, {escaped_names(column.levels)}; it is "
+            f"{cell_text(cells, row)}. Correct the cell or set it to missing; or give all "
+            "levels of the column from the start, in families or in a schema. The methods of a "
+            f"mixture and predict leave such cells out with {option(unseen='missing')}."
+        )
+    differ = is_labeled(cells) != are_text
+    if n > (not differ) and not (codes >= 0).any():  # one row may well hold another level
+        kinds = f" (the levels are {'text' if are_text else 'numbers'}, the cells are not)"
+        warn_caller(
+            f"none of the {n} cells of {label} is a level of the model{kinds if differ else ''}: "
+            f"{option(unseen='missing')} leaves the whole column out. Convert the cells to the "
+            "levels of the column, or set them to missing.",
+            FitWarning,
+        )
+    codes[unknown] = _LEFT_OUT
+    return codes
 
 
 def check_numeric(column: Column, cells: Any, where: Callable[[int], str]) -> None:
@@ -180,23 +187,17 @@ def level_codes(levels: tuple[Any, ...], cells: Any) -> Array:
     return codes
 
 
-def missing_cell(left_out: NDArray[np.bool_], where: Where) -> InputError:
+def missing_cell(missing: NDArray[np.bool_], where: Where) -> InputError:
     """The error for the first cell that is missing where none may be."""
-    row, column = (int(i) for i in np.argwhere(left_out)[0])
+    row, column = (int(i) for i in np.argwhere(missing)[0])
     return InputError(
         f"rows must not hold missing values (NaN, None, masked cells); {where(row, column)}, is "
         f"missing or NaN. {GAPS}"
     )
 
 
-def decode_columns(columns: Sequence[Column], features: Float) -> list[Array]:
-    """Decode features to columns, each an array of its own type."""
-    ends = np.cumsum([column.n_features for column in columns])[:-1]
-    parts = np.split(features, ends, axis=1)
-    return [_decoded(column, part) for column, part in zip(columns, parts, strict=True)]
-
-
-def _decoded(column: Column, part: Float) -> Array:
+def decode(column: Column, part: Float) -> Array:
+    """The cells of a column from its features, as an array of its own type."""
     observed = part[:, -1] > 0.5 if column.has_missing else np.ones(len(part), dtype=bool)
     if not column.levels:
         values = restored(part[:, 0] + column.center, column.transform)

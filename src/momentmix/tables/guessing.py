@@ -26,7 +26,7 @@ import numpy as np
 from momentmix._typing import Array
 from momentmix.errors import InputError
 from momentmix.tables.columns import Kind, codes_of, is_labeled, numbers_of
-from momentmix.tables.formats.csv_text import FIRST_YEAR, LAST_YEAR, times_in
+from momentmix.tables.csv_text import FIRST_YEAR, LAST_YEAR, times_in
 from momentmix.tables.names import alike, left_out_notes
 from momentmix.wording import listed, option
 

@@ -27,11 +27,7 @@ from momentmix.families.column import (
 from momentmix.families.family import is_family, named, unknown_family
 from momentmix.progress import step
 from momentmix.tables.columns import NO_CELL, Kind, codes_of, is_labeled, numbers_of
-from momentmix.tables.encoding import (
-    Encoded,
-    Unseen,
-    check_numeric,
-)
+from momentmix.tables.encoding import Encoded, Unseen, check_numeric
 from momentmix.tables.guessing import guess_columns
 from momentmix.tables.names import column_label, escaped_names, families_by_number
 from momentmix.tables.opening import READ_ALL, Reading, open_sources, warn_of_header
@@ -62,7 +58,8 @@ def schema_from(
         cell was seen; with "drop" and "error" such columns are not looked for. A fit takes a schema
         with such columns as missing="model", unless it is given another keyword.
     **reading
-        Columns to take and how files are read, as for `open_rows`.
+        Columns to take and how files are read, as for `open_rows`. The schema keeps how files are
+        read, for all that it is given to.
 
     Examples
     --------
@@ -74,7 +71,9 @@ def schema_from(
     [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
     """
     with step("Reading columns"):
-        return learn(open_data(rows, Reading.of(reading), missing), families, missing).learned
+        options = Reading.of(reading)
+        learned = table_rows(rows, families, missing, options).learned
+        return replace(learned, reading=learned.reading | options.of_files())
 
 
 def open_rows(
@@ -136,16 +135,20 @@ def open_rows(
     [[[1.0], [3.0], [5.0]]]
     """
     reading = Reading(delimiter, decimal, na_values, header, columns, exclude)
+    if isinstance(families, Schema):
+        reading = reading.with_usual(families.reading)
     rows = reading.open(source, missing)
     return rows if families is None else learn(rows, families, missing)
 
 
-def open_data(data: Any, reading: Reading, missing: Missing) -> TableRows:
-    """Rows of a table anywhere; options that do not fit it, and copies of files, are errors."""
+def table_rows(data: Any, families: Families, missing: Missing, reading: Reading) -> TableRows:
+    """Rows of a table anywhere as features; options that do not fit it, and copies, are errors."""
     reading.check_for(data)
+    if isinstance(families, Schema):
+        reading = reading.with_usual(families.reading)
     rows = data if isinstance(data, TableRows) else reading.open(data, missing)
     check_different(rows.sources)
-    return rows
+    return learn(rows, families, missing)
 
 
 def learn(
@@ -168,39 +171,42 @@ def learn(
     if families is None and rows.encoding is not None and missing in ("error", rows.missing):
         return rows
     rows = rows if missing == "error" else rows.changed(missing=missing)
-    find = find or contents_of
+    gaps, find, notes = keeps_gaps(rows.missing), find or contents_of, tuple[str, ...]()
     if isinstance(families, Schema):
-        return _by_schema(rows_with(families, rows), families, find)
+        rows, schema = rows_with(families, rows), families
+        if gaps and not all(column.has_missing for column in schema.columns):
+            pairs = zip(schema.columns, find(rows, {}), strict=True)
+            schema = replace(schema, columns=tuple(_with_gaps(*pair) for pair in pairs))
+        return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema)
     asked = _by_number(families, rows)
-    rows, notes = rows.as_text(_texts(rows, asked)), tuple[str, ...]()
+    rows = rows.as_text(_texts(rows, asked))
     has_text = any(kind.kind == "text" for kind in rows.kinds)
     if rows.column_names is not None or has_text:
-        head, names = rows.head(), rows.column_names
+        head = rows.head()
         if head is not None:
             for j, family in asked.items():
                 if is_family(family) and not named(family).has_levels:
-                    column = Column.of(names[j] if names else None, family)
-                    check_numeric(column, head[j], partial(rows.where, 0, column=j))
-            guess = guess_columns(head, rows.kinds, names, asked, rows.chosen)
+                    names = rows.column_names
+                    column = Column.of(None if names is None else names[j], family)
+                    check_numeric(column, head[j], partial(rows.where, column=j))
+            guess = guess_columns(head, rows.kinds, rows.column_names, asked, rows.chosen)
             asked, notes = guess.families, guess.notes
             rows = rows.selected(guess.kept).changed(may_count=tuple(guess.counts))
         elif len(rows.sources) == 1 and has_text:
             raise rows.without_rows()
     names = rows.column_names
-    if not keeps_gaps(rows.missing) and all(x == Column.family for x in asked.values()):
+    if not gaps and all(x == Column.family for x in asked.values()):
         return rows.with_schema(plain_schema(len(rows.kinds), names), notes)
     columns = []
     for i, content in enumerate(find(rows, asked)):
-        label = column_label(i, names)
+        label, name = column_label(i, names), None if names is None else names[i]
         if not content.has_cells:
             raise InputError(
                 f"{label} has no cell that is not missing: nothing can be learned of it. Leave "
                 "it out; or pass families=schema (--schema), the schema of a table that has some."
             )
-        column = _column(
-            None if names is None else names[i], asked.get(i, Column.family), content, label
-        )
-        columns.append(_with_gaps(column, content) if keeps_gaps(rows.missing) else column)
+        column = _column(name, asked.get(i, Column.family), content, label)
+        columns.append(_with_gaps(column, content) if gaps else column)
     schema = Schema(tuple(columns))
     return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema, notes)
 
@@ -221,8 +227,8 @@ def _by_number(families: Families, rows: TableRows) -> dict[int, Any]:
 def _texts(rows: TableRows, families: Mapping[int, Any]) -> list[int]:
     """Columns of CSV that are read as text because of their family, though they look otherwise."""
     texts = []
-    for j, kind in enumerate(rows.kinds):
-        family = families.get(j)
+    for j, family in families.items():
+        kind = rows.kinds[j]
         if isinstance(family, Sequence) and not isinstance(family, str):
             if any(map(is_text, family)):  # though the first cells may be true and false
                 texts.append(j)
@@ -245,52 +251,51 @@ class Content:
 
     def add(self, cells: Any, label: str) -> None:
         """Add the cells of more rows; too many labels are an error, in which `label` is named."""
+        more = Content(self.kind)
+        more.n_rows, levels = len(cells), tuple[Any, ...]()
         if is_labeled(cells):
             codes, levels = codes_of(cells)
             missing = codes < 0
         else:
-            numbers, levels = numbers_of(cells), ()
+            numbers = numbers_of(cells)
             missing = numbers != numbers
             observed = numbers[~missing] if missing.any() else numbers
             if self._has_levels:
                 levels = tuple(np.unique(observed).tolist())
             else:
-                self.numbers = np.append(self.numbers, observed[: LOOKED_AT - len(self.numbers)])
-        self._add_levels(levels, label)
-        self.n_rows += len(missing)
-        self.has_missing |= bool(missing.any())
-        self.has_cells |= not missing.all()
-
-    def _add_levels(self, levels: Iterable[Any], label: str) -> None:
-        self.levels |= dict.fromkeys(levels)
-        if len(self.levels) > MOST_LEVELS:
-            raise _too_many(label, "more than", MOST_LEVELS)
+                more.numbers = observed[:LOOKED_AT]
+        more.levels = dict.fromkeys(levels)
+        more.has_missing, more.has_cells = bool(missing.any()), not missing.all()
+        self.merge(more, label)
 
     def merge(self, other: Content, label: str) -> None:
         """Add the contents of other rows."""
-        self._add_levels(other.levels, label)
+        self.levels |= other.levels
+        if len(self.levels) > MOST_LEVELS:
+            raise _too_many(label, "more than", MOST_LEVELS)
         self.n_rows += other.n_rows
         self.has_missing |= other.has_missing
         self.has_cells |= other.has_cells
-        self.numbers = np.append(self.numbers, other.numbers)[:LOOKED_AT]
+        if len(self.numbers) < LOOKED_AT:
+            self.numbers = np.append(self.numbers, other.numbers)[:LOOKED_AT]
 
 
 def contents_of(rows: TableRows, families: Mapping[int, Any]) -> list[Content]:
     """Content of all rows, from a pass over the columns that need one."""
     contents = [Content(kind, families.get(j)) for j, kind in enumerate(rows.kinds)]
-    read = {}
+    read = []
     for j, content in enumerate(contents):
         is_open = _has_levels(families.get(j)) and content.kind.kind != "bool"
         if keeps_gaps(rows.missing) or content.kind.kind == "text" or is_open:
-            read[j] = content
+            read.append(j)
         else:
             content.has_cells = True
-    for i, source in enumerate(rows.sources):
-        labels = [f"{source.name}, {source.label(rows.columns[i][j])}" for j in read]
-        for _, columns in rows.batches(i, list(read)) if read else ():
-            for content, cells, label in zip(read.values(), columns, labels, strict=True):
-                content.add(cells, label)
-    if read and not any(content.n_rows for content in read.values()):
+    for part in rows.parts if read else ():
+        source, numbers = part.sources[0], part.columns[0]
+        for _, batch in part.batches(read):
+            for j, cells in zip(read, batch, strict=True):
+                contents[j].add(cells, f"{source.name}, {source.label(numbers[j])}")
+    if read and not any(contents[j].n_rows for j in read):
         raise rows.without_rows()
     return contents
 
@@ -313,11 +318,10 @@ def _has_levels(family: object) -> bool:
 
 def _levels(family: str, content: Content, label: str) -> tuple[Level, ...]:
     """All levels of a column, of its type or as they occur."""
-    has_two, values = named(family).n_levels == 2, list[Any](content.levels)
-    if content.kind.kind == "bool":
-        values = [False, True]
+    has_two, is_bool = named(family).n_levels == 2, content.kind.kind == "bool"
+    values = [False, True] if is_bool else list[Any](content.levels)
     if set(values) <= {0, 1} and has_two:
-        return (False, True) if content.kind.kind == "bool" else (0, 1)
+        return (False, True) if is_bool else (0, 1)
     levels = _checked_levels(values, label, len(values))
     if content.kind.order != "ordered":
         levels = tuple(sorted(levels))
@@ -330,7 +334,7 @@ def _levels(family: str, content: Content, label: str) -> tuple[Level, ...]:
     return levels
 
 
-def _checked_levels(given: list[Any], label: str, n_found: int = 0) -> tuple[Level, ...]:
+def _checked_levels(given: Iterable[Any], label: str, n_found: int = 0) -> tuple[Level, ...]:
     """Levels as strings, integers or bools; at least two, all different."""
     levels = [plain_level(level) for level in given]
     check_sizes_of(levels, label)
@@ -388,7 +392,7 @@ def rows_with(schema: Schema, rows: TableRows, owner: str = "the schema") -> Tab
         is_bool = column.levels == (False, True) and kind.kind != "number"
         if any(map(is_text, column.levels)) or is_bool:
             texts.append(j)
-    return rows.as_text(texts if source.nulls else ()).with_schema(schema)
+    return rows.as_text(texts).with_schema(schema)
 
 
 def rows_to_predict(schema: Schema, data: Any, owner: str) -> TableRows:
@@ -410,17 +414,9 @@ def encoded_blocks(
 ) -> Iterator[Encoded]:
     """Rows of anything as features of a model, block by block."""
     rows, empty = rows_to_predict(schema, data, owner), True
-    for block in rows.all_blocks(unseen=unseen):
+    for block in rows.encoded(unseen=unseen):
         if len(block.features):
             empty = False
-            yield block.encoded
+            yield block
     if empty:
         raise InputError(f"{rows.sources[0].name} holds no rows.")
-
-
-def _by_schema(rows: TableRows, schema: Schema, find: Find) -> TableRows:
-    """Rows as features of a schema; with more features ``seen`` where cells are missing."""
-    if keeps_gaps(rows.missing) and not all(column.has_missing for column in schema.columns):
-        pairs = zip(schema.columns, find(rows, {}), strict=True)
-        schema = Schema(tuple(_with_gaps(column, content) for column, content in pairs))
-    return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema)

@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 from momentmix.errors import InputError, InputTypeError, warn_caller
 from momentmix.wording import did_you_mean, listed, plural
 
-_NAMES_IN_MESSAGES = 8  # a line or two
+_MOST_LISTED = 8  # names in a message: a line or two
 
 T = TypeVar("T")
-_MOST_LISTED = 8  # columns in a note
 
 
 def column_label(column: int, names: Sequence[str] | None) -> str:
@@ -22,8 +21,8 @@ def column_label(column: int, names: Sequence[str] | None) -> str:
 
 def escaped_names(names: Sequence[object]) -> str:
     """The first names as messages print them, escaped."""
-    more = ["…"] if len(names) > _NAMES_IN_MESSAGES else []
-    return ", ".join([*map(ascii, names[:_NAMES_IN_MESSAGES]), *more])
+    more = ["…"] if len(names) > _MOST_LISTED else []
+    return ", ".join([*map(ascii, names[:_MOST_LISTED]), *more])
 
 
 def check_feature_names(names: Iterable[str], n_features: int | None = None) -> tuple[str, ...]:
@@ -38,7 +37,7 @@ def check_feature_names(names: Iterable[str], n_features: int | None = None) -> 
     if n_features is not None and len(names) != n_features:
         raise InputError(
             f"feature_names must be {n_features} different strings, one for each feature; got "
-            f"{len(names)} name{'s' if len(names) != 1 else ''}."
+            f"{len(names)} name{plural(len(names))}."
         )
     if len(set(names)) != len(names):
         repeated = sorted({ascii(name) for name in names if names.count(name) > 1})
@@ -47,7 +46,7 @@ def check_feature_names(names: Iterable[str], n_features: int | None = None) -> 
             "the columns, or pass a plain array, whose columns are taken by position."
         )
     check_encodable(names)
-    return tuple(str(name) for name in names)
+    return tuple(map(str, names))
 
 
 def check_encodable(names: Iterable[str]) -> None:
@@ -61,18 +60,7 @@ def check_encodable(names: Iterable[str]) -> None:
             )
 
 
-def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
-    """Number of a feature that is given by name; a number as it is."""
-    return place_of(feature, names, "no feature named") if isinstance(feature, str) else feature
-
-
-def place_of(name: str, names: Sequence[str] | None, problem: str, note: str = "") -> int:
-    """The place of a name among all; `problem` begins the message where it is not there."""
-    if names is not None and name in names:
-        return list(names).index(name)
-    known = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
-    meant = did_you_mean(name.strip("*?"), names or ())
-    raise InputError(f"{problem} {name!a}; {known}.{meant}{note}")
+# -- names → numbers of columns --------------------------------------------------------------------
 
 
 def matching(column: object, names: Sequence[str] | None) -> list[int]:
@@ -85,25 +73,33 @@ def matching(column: object, names: Sequence[str] | None) -> list[int]:
 def number_of(
     column: object, names: Sequence[str] | None, n_columns: int, problem: str, note: str = ""
 ) -> int:
-    """Number of a column that is given by number or name; `problem` as of `place_of`.
+    """Number of a column that is given by number or name; `problem` begins the message of an error.
 
     A number may also be a name, as a year is.
     """
-    if isinstance(column, str):
-        return place_of(column, names, problem, note)
-    if not isinstance(column, bool) and hasattr(column, "__index__"):
-        number = int(column.__index__())
-        if 0 <= number < n_columns:
-            return number
-        if str(number) in (names or ()):
-            return place_of(str(number), names, problem)
-    raise InputError(f"{problem} {column!a}; give a name, or a number from 0 to {n_columns - 1}.")
+    is_name = isinstance(column, str)
+    is_number = hasattr(column, "__index__") and not isinstance(column, bool)
+    if is_number and 0 <= int(column.__index__()) < n_columns:  # type: ignore[attr-defined]
+        return int(column.__index__())  # type: ignore[attr-defined]
+    if names is not None and str(column) in names and (is_name or is_number):
+        return list(names).index(str(column))
+    if not is_name:
+        numbers = f"a number from 0 to {n_columns - 1}"
+        raise InputError(f"{problem} {column!a}; give a name, or {numbers}.")
+    known = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
+    meant = did_you_mean(str(column).strip("*?"), names or ())
+    raise InputError(f"{problem} {column!a}; {known}.{meant}{note}")
+
+
+def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
+    """Number of a feature that is given by name; a number as it is."""
+    return number_of(feature, names, 0, "no feature named") if isinstance(feature, str) else feature
 
 
 def families_by_number(
     families: Mapping[Any, Any], names: Sequence[str] | None, n_columns: int, problem: str
 ) -> dict[int, Any]:
-    """Families by the numbers of their columns; `problem` as of `place_of`."""
+    """Families by the numbers of their columns; `problem` as of `number_of`."""
     by_pattern, chosen = dict[int, Any](), dict[int, Any]()
     for key, family in families.items():
         if numbers := matching(key, names):
@@ -134,9 +130,9 @@ def match_names(
     if not lacking and not extra:
         return [positions[name] for name in expected]
     reasons = [
-        f"{escaped_names(found)} {'is' if len(found) == 1 else 'are'} {what}"
-        for found, what in ((lacking, "missing"), (extra, "not among them"))
-        if found
+        f"{escaped_names(some)} {'is' if len(some) == 1 else 'are'} {what}"
+        for some, what in ((lacking, "missing"), (extra, "not among them"))
+        if some
     ]
     cure = ("Rename" if extra else "Add or rename") if lacking else "Drop"
     raise InputError(
@@ -170,9 +166,9 @@ def left_out_notes(reasons: Mapping[str, str]) -> list[str]:
     ["column 'a' left out: dates", "columns 'b', 'c' left out: each numbers the rows"]
     """
     return [
-        f"column{plural(len(own))} {listed(own, _MOST_LISTED)} left out: "
-        f"{why if len(own) == 1 else why.replace('it ', 'each ', 1)}"
-        for why, own in alike(reasons).items()
+        f"column{plural(len(some))} {listed(some, _MOST_LISTED)} left out: "
+        f"{why if len(some) == 1 else why.replace('it ', 'each ', 1)}"
+        for why, some in alike(reasons).items()
     ]
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import glob
 import os
+import re
 import stat
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,24 +17,26 @@ from momentmix.errors import (
     FitWarning,
     InputError,
     InputTypeError,
+    MissingDependencyError,
+    MomentmixError,
     NoInputError,
     warn_caller,
     without_secrets,
 )
-from momentmix.tables.formats import arrow_files, copies
-from momentmix.tables.formats.csv_file import CsvFile
-from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.formats.memory import MemoryTable
-from momentmix.tables.formats.other_files import NpyFile, read_excel, read_json_lines
+from momentmix.tables.arrow_files import ArrowFile, LocalCopy, ParquetFile, is_query, open_query
+from momentmix.tables.csv_file import CsvFile
+from momentmix.tables.csv_text import Dialect
+from momentmix.tables.memory import MemoryTable
+from momentmix.tables.other_files import NpyFile, read_excel, read_json_lines
 from momentmix.tables.source import Source, choose_columns, match_columns, usable_columns
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
 _READERS: dict[str, Any] = {
     ".npy": NpyFile,
-    ".parquet": arrow_files.ParquetFile,
-    ".arrow": arrow_files.ArrowFile,
-    ".feather": arrow_files.ArrowFile,
+    ".parquet": ParquetFile,
+    ".arrow": ArrowFile,
+    ".feather": ArrowFile,
     ".xlsx": read_excel,
     ".csv": CsvFile,
     ".tsv": CsvFile,
@@ -40,7 +45,8 @@ _READERS: dict[str, Any] = {
 }
 _KNOWN = f"{', '.join(_READERS)}; the last four also with .gz"
 _READERS |= {f"{suffix}.gz": _READERS[suffix] for suffix in (".csv", ".tsv", ".jsonl", ".ndjson")}
-_OF_FILES = ("na_values", "delimiter", "decimal", "header")
+_ADDRESS = re.compile("[A-Za-z][A-Za-z0-9+.-]+:/")  # Path() keeps one slash; C:/ is a path
+_AT_ONCE = 1 << 20  # bytes
 
 
 @dataclass(frozen=True)
@@ -61,20 +67,31 @@ class Reading(Dialect):
                 raise TypeError(f"unexpected keyword argument {name!r}; {text}")
         return cls(**options)
 
+    def of_files(self) -> dict[str, Any]:
+        """Options for files that differ from the usual ones, as a schema keeps them."""
+        names = [field.name for field in fields(Dialect)]
+        return {x: getattr(self, x) for x in names if getattr(self, x) != getattr(READ_ALL, x)}
+
+    def with_usual(self, usual: dict[str, Any]) -> Reading:
+        """The options, with others for those of files that were not given."""
+        return replace(self, **{**usual, **self.of_files()})
+
     def open(
         self, data: Any, missing: Missing = "error", expected: Sequence[str] | None = None
     ) -> TableRows:
         """The rows of anything that holds a table; without columns, those `expected`."""
         check_missing(missing)
         sources, columns = open_sources(data, self, expected), self.columns
-        if columns is None and expected is not None and sources[0].column_names is not None:
+        first = sources[0]
+        if columns is None and expected is not None and first.column_names is not None:
             columns = list(expected)
-        chosen = choose_columns(sources[0], columns)
-        numbers = [match_columns(sources[0], chosen, x, columns is None) for x in sources]
-        places, notes = usable_columns(sources, numbers, self.exclude, columns is not None)
-        numbers = [[own[k] for k in places] for own in numbers]
-        notes = (*_header_notes(sources, expected), *notes)
-        return TableRows(sources, numbers, missing, columns is not None, notes)
+        chosen = choose_columns(first, columns)
+        numbers = [match_columns(first, chosen, x, columns is None) for x in sources]
+        excluded = [] if self.exclude is None else choose_columns(first, self.exclude)
+        places, notes = usable_columns(sources, numbers, excluded, columns is not None)
+        numbers = [[every[k] for k in places] for every in numbers]
+        notes = [*_header_notes(sources, expected), *notes]
+        return TableRows(sources, numbers, missing, columns is not None, tuple(notes))
 
     def check_for(self, data: Any) -> None:
         """Raise where an option was given that rows of this kind do not take."""
@@ -82,17 +99,14 @@ class Reading(Dialect):
             self.check_nothing("the rows are opened already")
         elif not can_open(data):
             why = "is for files; the rows are in memory. Leave it out, and convert the columns."
-            self._refuse(_OF_FILES, why)
+            for name in self.of_files():
+                raise InputError(f"{option(**{name: ...})} {why}")
 
     def check_nothing(self, what: str) -> None:
         """Raise where any option was given for what is no table."""
-        names = [field.name for field in fields(self)]
-        self._refuse(names, f"is for tables; {what}. Leave it out.")
-
-    def _refuse(self, names: Sequence[str], why: str) -> None:
-        for name in names:
+        for name in [field.name for field in fields(self)]:
             if getattr(self, name) != getattr(READ_ALL, name):
-                raise InputError(f"{option(**{name: ...})} {why}")
+                raise InputError(f"{option(**{name: ...})} is for tables; {what}. Leave it out.")
 
 
 READ_ALL = Reading()
@@ -108,10 +122,10 @@ def open_sources(
         return data
     if names := path_list(data):
         return [open_file(file, reading) for name in names for file in _files(name)]
-    if arrow_files.is_query(data):  # whose columns may be attributes
-        return [arrow_files.open_query(data)]
+    if is_query(data):  # whose columns may be attributes
+        return [open_query(data)]
     if _is_stream(data):
-        return [open_file(copies.copied_stream(data), reading)]
+        return [open_file(_copied(data), reading)]
     if hasattr(data, "__next__"):
         raise InputTypeError(
             "rows must be readable more than once; an iterator is not. Pass an array or a file."
@@ -137,11 +151,28 @@ def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) ->
 
 def can_open(data: Any) -> bool:
     """Whether this is a path, a list of paths, a stream or a query, which `open_rows` opens."""
-    return bool(path_list(data)) or arrow_files.is_query(data) or _is_stream(data)
+    return bool(path_list(data)) or is_query(data) or _is_stream(data)
 
 
 def _is_stream(source: Any) -> bool:
     return hasattr(source, "read") and not hasattr(source, "to_numpy")
+
+
+def _copied(stream: Any) -> LocalCopy:
+    """A copy of a binary stream of CSV."""
+    copy = LocalCopy("standard input", ".csv")
+    with copy as path, open(path, "wb") as file:
+        while data := stream.read(_AT_ONCE):
+            if not isinstance(data, bytes | bytearray):
+                raise InputTypeError(
+                    f"a stream must give bytes; this one gives {type(data).__name__}. Open the "
+                    "file in binary mode: open(path, 'rb')."
+                )
+            file.write(data)
+    return copy
+
+
+# -- paths -----------------------------------------------------------------------------------------
 
 
 def path_list(source: Any) -> list[str]:
@@ -152,10 +183,10 @@ def path_list(source: Any) -> list[str]:
     return [os.fspath(item) for item in items]
 
 
-def _files(text: str) -> list[Path] | list[copies.LocalCopy]:
+def _files(text: str) -> list[Path] | list[LocalCopy]:
     """The files of a path, folder or pattern; copies of those at an address."""
-    if copies.is_address(text) and not text.startswith("file:") and not Path(text).exists():
-        return copies.remote_files(text, _suffix)
+    if _ADDRESS.match(text) and not text.startswith("file:") and not Path(text).exists():
+        return _remote_files(text)
     return expand(text)
 
 
@@ -169,7 +200,7 @@ def expand(text: str) -> list[Path]:
         return files
     if path.exists():
         return [path]
-    if copies.is_address(text) or not glob.has_magic(text):
+    if _ADDRESS.match(text) or not glob.has_magic(text):
         raise missing_input(text)
     files = sorted(Path(p) for p in glob.glob(text, recursive=True) if Path(p).is_file())
     if not files:
@@ -179,11 +210,10 @@ def expand(text: str) -> list[Path]:
 
 def missing_input(path: str) -> NoInputError:
     """The error for a path at which there is no file; its text is another for an address."""
-    if not copies.is_address(path):
+    if not _ADDRESS.match(path):
         return NoInputError(f"{path} does not exist; check the path.")
-    cure = "download it first."
-    if path.startswith("file:"):
-        cure = "give the path alone, without file://."
+    is_file = path.startswith("file:")
+    cure = "give the path alone, without file://." if is_file else "download it first."
     return NoInputError(f"{without_secrets(path)} is an address; {cure}")
 
 
@@ -207,3 +237,53 @@ def open_file(path: str | os.PathLike[str], dialect: Dialect) -> Source:
         )
     source: Source = reader(path, dialect)
     return source
+
+
+def _remote_files(text: str) -> list[LocalCopy]:
+    """Copies of the files of an address, in order; in a folder of those with a known suffix."""
+    address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
+    web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
+    with _located(address) as (system, path):
+        files = [path]
+        if "*" in path or (not web and glob.has_magic(path)):
+            files = [p for p in system.glob(path) if not system.isdir(p)]
+        elif not web and system.isdir(path):
+            below = len(path.rstrip("/")) + 1
+            files = [p for p in system.find(path) if _suffix(p[below:])]
+        if not files:
+            raise NoInputError(f"no data file is at {without_secrets(text)!a}; check the address.")
+        copies = []
+        for file in sorted(files):
+            name = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
+            ending = os.path.basename(file.partition("?")[0]).lstrip("._")
+            copies.append(LocalCopy(name, _suffix(ending)))
+            with copies[-1] as target:
+                system.get_file(file, target)
+        return copies
+
+
+@contextmanager
+def _located(address: str) -> Iterator[tuple[Any, str]]:
+    """The file system of an address and the path there; each system has exceptions of its own."""
+    name = without_secrets(address)
+    try:
+        from fsspec.core import url_to_fs
+
+        yield url_to_fs(address)
+    except (MomentmixError, MemoryError):
+        raise
+    except FileNotFoundError:
+        raise NoInputError(f"{name} does not exist; check the address.") from None
+    except ImportError as error:
+        raise MissingDependencyError(
+            f"{name} is an address; reading it needs a package that is not installed ({error}): "
+            "pip install momentmix[remote]. Or download the file."
+        ) from None
+    except Exception as error:
+        if getattr(error, "errno", None) == errno.ENOSPC:
+            raise
+        text = without_secrets((str(error).splitlines() or [""])[0])[:200]
+        raise InputError(
+            f"{name} cannot be fetched: {type(error).__name__}: {text}. Check the address, the "
+            "connection and the access rights."
+        ) from None

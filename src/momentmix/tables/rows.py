@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.arrays import as_float64, namespace, on_device_of, take, to_numpy
+from momentmix.arrays import as_float64, is_tensor, namespace, on_device_of, take, to_numpy
 from momentmix.errors import InputError
 from momentmix.parallel import few_threads, map_in_order
 from momentmix.tables.schema import Schema
@@ -22,6 +22,7 @@ from momentmix.tables.validation import LARGEST_TO_FIT, as_weights, check_values
 Sums = tuple[Any, ...]
 _MOST_REPEATED = 10, 10_000  # times the rows, and rows more: memory stays near that of the rows
 _STRETCHES = 40  # of an excerpt: enough to cover the rows, and long enough to show their order
+_NO_ROWS = "rows must hold at least one row; the source gave none."
 
 
 class Features(NamedTuple):
@@ -29,32 +30,6 @@ class Features(NamedTuple):
 
     schema: Schema
     values: Float
-
-
-class Spread(NamedTuple):
-    """Number, mean and sum of squares about it of the seen values of each feature, (d,) each."""
-
-    counts: Float
-    means: Float
-    squares: Float
-
-    @classmethod
-    def of(cls, features: Float) -> Spread:
-        """The spread of rows (n, d), NaN where a cell is missing."""
-        seen = ~np.isnan(features)
-        counts = seen.sum(axis=0).astype(np.float64)
-        values = np.where(seen, features, 0.0)
-        means = values.sum(axis=0) / np.maximum(counts, 1.0)
-        return cls(counts, means, ((values - means) ** 2 * seen).sum(axis=0))
-
-    def merged(self, other: Spread | None) -> Spread:
-        """The spread of both."""
-        if other is None:
-            return self
-        counts, gap = self.counts + other.counts, other.means - self.means
-        share = other.counts / np.maximum(counts, 1.0)
-        squares = self.squares + other.squares + gap**2 * self.counts * share
-        return Spread(counts, self.means + gap * share, squares)
 
 
 class Rows(ABC):
@@ -69,7 +44,7 @@ class Rows(ABC):
     is_remote = False  # whether rows lie on other machines: few of them should be taken here
     weights: Float | None = None  # as they were given
     row_counts: Float | None = None  # how many rows each counts as, by its weight
-    dropped: Spread | None = None  # cells that are seen in rows with gaps, which were left out
+    dropped: Float | None = None  # features of rows with missing cells (NaN) that were left out
     is_frequency = True  # whether a row that counts as several is that many rows
 
     @property
@@ -82,15 +57,15 @@ class Rows(ABC):
     def n_features(self) -> int:
         """Number of columns."""
 
+    @abstractmethod
+    def blocks(self) -> Iterator[Float]:
+        """Consecutive NumPy blocks, each of shape (some, n_features), from the first row on."""
+
     @property
     def n_counted(self) -> int:
         """Number of rows that they count as, by their weights."""
         counts = self.row_counts
         return self.n_rows if counts is None else max(1, round(float(counts.sum())))
-
-    @abstractmethod
-    def blocks(self) -> Iterator[Float]:
-        """Consecutive NumPy blocks, each of shape (some, n_features), from the first row on."""
 
     def take(self, places: Int) -> Float:
         """The rows with these numbers, which ascend, as NumPy rows."""
@@ -101,13 +76,13 @@ class Rows(ABC):
 
         Neighbors in an excerpt are mostly neighbors among all rows.
         """
-        taken: list[Float] = []
+        taken, n = [np.empty((0, self.n_features))], 0
         for block in () if self.is_remote else self.blocks():
-            taken.append(block[: size - sum(map(len, taken))])
-            if sum(map(len, taken)) >= size:
+            taken.append(block[: size - n])
+            n += len(taken[-1])
+            if n >= size:
                 break
-        values = np.concatenate([np.empty((0, self.n_features)), *taken])
-        return np.arange(len(values)), values
+        return np.arange(n), np.concatenate(taken)
 
     def without(self, places: Int) -> Rows:
         """All rows but the ones with these numbers, which ascend."""
@@ -122,7 +97,7 @@ class Rows(ABC):
         with few_threads(True):
             total: Sums | None = add_sums(map_in_order(lambda x: work(*x), blocks, n_threads))
         if total is None:
-            raise InputError("rows must hold at least one row; the source gave none.")
+            raise InputError(_NO_ROWS)
         return total
 
     def summand(self, block: Any) -> Any:
@@ -135,7 +110,7 @@ class Rows(ABC):
             check_values(block, self.feature_names, summary.n_rows, LARGEST_TO_FIT)
             summary.update(self.summand(block), *weights)
         if not summary.n_rows:
-            raise InputError("rows must hold at least one row; the source gave none.")
+            raise InputError(_NO_ROWS)
         return summary
 
     def _blocks_with(self, values: Float | None) -> Iterator[tuple[Float, ...]]:
@@ -187,13 +162,11 @@ class RowsWithout(BlockRows):
             start += len(block)
 
 
-class HeldRows(Rows):
-    """Rows of an array or a tensor, on its device; values were checked before.
+class ArrayRows(Rows):
+    """Rows of an array, or of a tensor on its device; values were checked before.
 
-    Blocks are views, or copies of `block_size` rows at a time where they lie on another device.
+    Blocks of an array fit a processor's cache a few times over; those of a tensor are copied here.
     """
-
-    block_size: int
 
     def __init__(
         self,
@@ -202,7 +175,8 @@ class HeldRows(Rows):
         schema: Schema | None = None,
     ) -> None:
         self.rows, self.feature_names, self.schema = rows, feature_names, schema
-        self.expected_rows = int(rows.shape[0])
+        self.expected_rows, self.on_device = int(rows.shape[0]), is_tensor(rows)
+        self.block_size = 1 << (20 if self.on_device else 14)
 
     @property
     def n_rows(self) -> int:
@@ -214,22 +188,25 @@ class HeldRows(Rows):
 
     def blocks(self) -> Iterator[Float]:
         for start in range(0, self.n_rows, self.block_size):
-            block = self.rows[start : min(start + self.block_size, self.n_rows), :]
-            yield to_numpy(as_float64(block))
+            yield to_numpy(as_float64(self.rows[start : start + self.block_size, :]))
 
     def take(self, places: Int) -> Float:
         return to_numpy(as_float64(self._chosen(places)))
 
-    def without(self, places: Int) -> HeldRows:
+    def without(self, places: Int) -> ArrayRows:
         return self.like(self._chosen(np.delete(np.arange(self.n_rows), places)))
 
-    def like(self, rows: Any) -> HeldRows:
+    def like(self, rows: Any) -> ArrayRows:
         """Other rows with the same columns."""
-        return type(self)(rows, self.feature_names, self.schema)
+        return ArrayRows(rows, self.feature_names, self.schema)
 
     def _chosen(self, places: Int) -> Any:
-        xp = namespace(self.rows)
-        return take(self.rows, on_device_of(places, self.rows, xp), axis=0)
+        return take(self.rows, on_device_of(places, self.rows, namespace(self.rows)), axis=0)
+
+    def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
+        if self.on_device:  # in one block, which the device divides as its memory allows
+            return work(self.rows)
+        return super().sum_blocks(work, n_threads)
 
     def summarize_into(self, summary: Any) -> Any:
         return summary.update(self.summand(self.rows))
@@ -242,22 +219,6 @@ class HeldRows(Rows):
             starts = np.linspace(0, self.n_rows - length, _STRETCHES).astype(np.int64)
             places = (starts[:, None] + np.arange(length)).ravel()
         return places, self.take(places)
-
-
-class ArrayRows(HeldRows):
-    """Rows of an array in memory."""
-
-    block_size = 16384  # a block fits a processor's cache a few times over
-
-
-class DeviceRows(HeldRows):
-    """Rows of an array of another library."""
-
-    block_size = 1 << 20
-
-    def sum_blocks(self, work: Callable[[Any], Sums], n_threads: int = 1) -> Sums:
-        """`work` of the array as one block; it divides the rows as the device's memory allows."""
-        return work(self.rows)
 
 
 # -- weights -----------------------------------------------------------------------------------
@@ -275,7 +236,7 @@ def with_weights(rows: Rows, sample_weight: Any) -> Rows:
         return rows
     times, more = _MOST_REPEATED
     few = weights.sum() <= times * rows.n_rows + more
-    if few and isinstance(rows, ArrayRows) and _are_whole(weights):
+    if few and isinstance(rows, ArrayRows) and not rows.on_device and _are_whole(weights):
         return rows.like(np.repeat(rows.rows, weights.astype(np.int64), axis=0))
     nothing = np.flatnonzero(weights == 0)
     if nothing.size:
@@ -325,12 +286,12 @@ class WeightedRows(BlockRows):
         return WeightedRows(self.rows.without(places), np.delete(self.weights, places))
 
     def sum_blocks(self, work: Callable[..., Sums], n_threads: int = 1) -> Sums:
-        if isinstance(self.rows, DeviceRows):
+        if isinstance(self.rows, ArrayRows) and self.rows.on_device:
             return work(self.rows.rows, self.row_counts)
         return super().sum_blocks(work, n_threads)
 
     def summarize_into(self, summary: Any) -> Any:
-        if isinstance(self.rows, DeviceRows | ArrayRows):
+        if isinstance(self.rows, ArrayRows):
             return summary.update(self.summand(self.rows.rows), self.weights)
         return super().summarize_into(summary)
 

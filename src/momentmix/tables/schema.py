@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ from momentmix.families.family import FAMILIES, is_family, named
 from momentmix.json_fields import Fields, check_version, format_strict, parse_strict
 from momentmix.lazy import lazy_property
 from momentmix.tables import encoding
-from momentmix.tables.formats.memory import MemoryTable
+from momentmix.tables.memory import MemoryTable
 from momentmix.tables.names import column_label, match_names, names_for, number_of
 from momentmix.wording import option, short_repr
 
@@ -59,6 +59,8 @@ class Schema:
     """
 
     columns: tuple[Column, ...]
+    # How the files of its table were read, for others like them: keywords of `open_rows`.
+    reading: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -86,7 +88,7 @@ class Schema:
     @lazy_property
     def column_names(self) -> tuple[str, ...] | None:
         """Names of the columns, or None."""
-        return encoding.names_of(self.columns)
+        return tuple(column.name for column in self.columns if column.name is not None) or None
 
     @lazy_property
     def feature_names(self) -> tuple[str, ...]:
@@ -160,7 +162,7 @@ class Schema:
     def at_random(self, is_so: bool = True) -> Schema:
         """The schema where missing cells are missing at random, or where they are modeled."""
         columns = (replace(c, at_random=is_so and c.has_missing) for c in self.columns)
-        return Schema(tuple(columns))
+        return replace(self, columns=tuple(columns))
 
     def modeled(self) -> Schema:
         """The schema of a fitted model: without features of columns missing at random."""
@@ -211,10 +213,10 @@ class Schema:
         def where(row: int, column: int) -> str:
             return f"row {row}, {column_label(column, self.column_names)}"
 
-        features, left_out = encoding.encode(self.columns, batch, where)
-        if left_out is not None:
-            raise encoding.missing_cell(left_out, where)
-        return features
+        encoded = encoding.encode(self.columns, batch, where)
+        if encoded.missing is not None:
+            raise encoding.missing_cell(encoded.missing, where)
+        return encoded.features
 
     def places_in(
         self, names: Sequence[str] | None, n_columns: int, owner: str, name: str
@@ -248,7 +250,8 @@ class Schema:
             raise InputError(
                 f"features must have shape (n_rows, {self.n_features}); got {array.shape}."
             )
-        columns = encoding.decode_columns(self.columns, array)
+        parts = np.split(array, self._starts[1:-1], axis=1)
+        columns = [encoding.decode(*pair) for pair in zip(self.columns, parts, strict=True)]
         if self.column_names is not None:
             return dict(zip(self.column_names, columns, strict=True))
         kind = object if any(column.dtype == object for column in columns) else np.float64
@@ -260,12 +263,17 @@ class Schema:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a JSON file to edit; `load` reads it."""
-        kept = [  # what an editor need not read is left out
-            {key: value for key, value in column.items() if value != _DEFAULTS.get(key, ...)}
+        usual = _COLUMN.encode(Column(None)) | {
+            "name": ...,
+            "family": ...,
+        }  # an editor need not read it
+        kept = [
+            {key: value for key, value in column.items() if value != usual.get(key, "")}
             for column in self.to_dict()["columns"]
         ]
         lines = ",\n  ".join(map(format_strict, kept))
         head = f'"format": "{FORMAT}",\n "version": {_VERSION}'
+        head += f',\n "reading": {format_strict(self.reading)}' if self.reading else ""
         text = f'{{{head},\n "columns": [\n  {lines}\n ]}}\n'
         atomic_write(path, text.encode("ascii"))
 
@@ -277,10 +285,11 @@ class Schema:
             if not isinstance(document, dict) or document.pop("format", None) != FORMAT:
                 raise ValueError(f'no "format": "{FORMAT}" in it')
             check_version(document, "it", _VERSION)
-            columns = document.get("columns")
+            columns, reading = document.get("columns"), document.get("reading", {})
             if isinstance(columns, list):
                 columns = [_without_log_family(column) for column in columns]
-            return cls.from_dict({"columns": columns}, "")
+            schema = cls.from_dict({"columns": columns}, "")
+            return replace(schema, reading=_READING(reading, "reading"))
         except FileNotFoundError:
             raise NoInputError(f"{path} does not exist; check the path.") from None
         except (ValueError, RecursionError) as error:
@@ -311,9 +320,6 @@ def _level(value: Any, place: str) -> Any:
 
 
 _VERSION = 1
-_DEFAULTS: dict[str, Any] = {
-    "levels": [], "has_missing": False, "center": 0.0, "transform": "",
-}  # fmt: skip
 _COLUMN = Fields(
     lambda values: Column(**{**values, "levels": tuple(values.get("levels", ()))}),
     {
@@ -327,6 +333,13 @@ _COLUMN = Fields(
     defaults={"transform": ""},
     may_lack=("family", "levels", "has_missing", "center"),
 )
+_READING_FIELDS: dict[str, Any] = {
+    "delimiter": fields.text,
+    "decimal": fields.text,
+    "na_values": fields.list_of(fields.text),
+    "header": fields.boolean,
+}
+_READING = Fields(dict, _READING_FIELDS, may_lack=tuple(_READING_FIELDS))
 _FIELDS = Fields(
     lambda values: Schema(tuple(values["columns"])), {"columns": fields.list_of(_COLUMN)}
 )

@@ -12,9 +12,8 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +60,12 @@ class Source(ABC):
 
     @abstractmethod
     def batches(
-        self, columns: Columns, as_text: Columns = (), as_written: Columns = ()
+        self, columns: Columns, as_text: Columns = (), others: Columns = ()
     ) -> Iterator[Batch]:
-        """Batches of the given columns, which may repeat, as of `momentmix.tables.columns`.
+        """Batches of the given columns, then of `others`, as of `momentmix.tables.columns`.
 
-        Columns of CSV with places `as_text` among `columns` are text, whatever they hold. Those
-        `as_written` are text in which texts that mean a missing cell stay as they are.
+        In CSV, columns with places `as_text` among `columns` are text, whatever they hold, and
+        `others` are text as it is written, also what means a missing cell elsewhere.
         """
 
     def kind(self, column: int) -> Kind:
@@ -127,8 +126,6 @@ class Source(ABC):
         size = self._n_bytes()
         if not size:
             return InputError(f"{self.name} is empty (0 bytes).")
-        if self.path is None:
-            return InputError(f"{self.name} cannot be read: {text}")
         return InputError(
             f"{self.name} cannot be read; it is truncated, damaged or of another format ({size} "
             f"bytes): {text} Write or copy it again."
@@ -184,24 +181,6 @@ def first_line(error: BaseException) -> str:
     return printable(str(error).strip().partition("\n")[0].partition(" Detail: ")[0])[:200]
 
 
-def common_kind(sources: Sequence[Source], columns: Sequence[int]) -> Kind:
-    """Content of a column in all sources; "varied", with the error, if only some have text."""
-    kinds = [source.kind(i) for source, i in zip(sources, columns, strict=True)]
-    filled = [k for k, kind in enumerate(kinds) if kind != NO_CELL] or [0]
-    first, *others = filled
-    for k in others:
-        if any((kinds[k].kind == x) != (kinds[first].kind == x) for x in ("text", "bool", "date")):
-            one, other = (f"{kinds[i].type} in {sources[i].name}" for i in (first, k))
-            return Kind(
-                "varied",
-                f"a column must hold the same in all inputs; {sources[first].label(columns[first])}"
-                f" is {one}, and {sources[k].label(columns[k])} is {other}. Convert it, take it as "
-                f"categories with {option(families=...)}, or leave it out with "
-                f"{option(exclude=...)}.",
-            )
-    return next((kinds[k] for k in filled if kinds[k].kind == "mixed"), kinds[first])
-
-
 # -- columns of several tables ---------------------------------------------------------------------
 
 
@@ -215,31 +194,26 @@ def choose_columns(table: Source, columns: Sequence[str | int] | None) -> list[i
         raise InputTypeError(f"columns must be a list of names or numbers; got {columns!r}.")
     note = table.header_note  # the names may be the first row
     said = f" Note: {note}." if note else ""
-    named, chosen = list[int](), list[list[int]]()
+    problem, chosen, n = f"{table.name} has no column", list[int](), table.n_columns
     for column in columns:
-        numbers = matching(column, names)
-        if not numbers:
-            problem = f"{table.name} has no column"
-            numbers = [number_of(column, names, table.n_columns, problem, said)]
-            named += numbers
-        chosen.append(numbers)
-    _check_different(table, (column for column in columns if isinstance(column, str)))
-    if not chosen or len(set(named)) != len(named):
+        chosen += matching(column, names) or [number_of(column, names, n, problem, said)]
+    _check_different(table, [column for column in columns if isinstance(column, str)])
+    if not chosen or len({*columns}) != len(columns):
         raise InputError(f"columns must be different, and at least one; got {list(columns)!a}.")
-    return list(dict.fromkeys(chain.from_iterable(chosen)))
+    return list(dict.fromkeys(chosen))
 
 
-def _check_different(table: Source, names: Iterable[str]) -> None:
+def _check_different(table: Source, names: Sequence[str]) -> None:
     """Raise where several columns have one of these names."""
-    numbers = defaultdict[str, list[str]](list)
-    for i, name in enumerate(table.column_names or ()):
-        numbers[name].append(str(i))
-    repeated = [name for name in sorted({*names}) if len(numbers[name]) > 1][:5]
+    times = Counter(table.column_names)
+    repeated = [name for name in sorted({*names}) if times[name] > 1][:5]
     if repeated:
-        listed = (f"{name!a} (columns {', '.join(numbers[name][:5])})" for name in repeated)
+        every = list(enumerate(table.column_names or ()))
+        numbers = (", ".join([str(i) for i, x in every if x == name][:5]) for name in repeated)
+        named = (f"{x!a} (columns {own})" for x, own in zip(repeated, numbers, strict=True))
         raise InputError(
             f"{table.name}: names of columns must differ from each other; repeated: "
-            f"{', '.join(listed)}. Choose columns by number with {option(columns=...)}, or rename "
+            f"{', '.join(named)}. Choose columns by number with {option(columns=...)}, or rename "
             "them."
         )
 
@@ -251,7 +225,7 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
         return chosen
     if names is None or others is None:
         facts = [
-            f"{x.name} has {x.n_columns} columns, with{'out' * (x.column_names is None)} names"
+            f"{x.name} has {x.n_columns} columns, with{'' if x.column_names else 'out'} names"
             for x in (first, table)
         ]
         raise InputError(
@@ -265,20 +239,33 @@ def match_columns(first: Source, chosen: list[int], table: Source, all_columns: 
     return match_names(wanted, others, first.name, others=not all_columns, of=f"{table.name}: ")
 
 
+def common_kind(kinds: Sequence[Kind], labels: Sequence[str]) -> Kind:
+    """Content of a column in several tables; "varied", with the error, if only some have text."""
+    filled = [pair for pair in zip(kinds, labels, strict=True) if pair[0] != NO_CELL]
+    if not filled:
+        return kinds[0]
+    kind, label = filled[0]
+    for other, place in filled[1:]:
+        if other.kind != kind.kind and {other.kind, kind.kind} & {"text", "bool", "date"}:
+            return Kind(
+                "varied",
+                f"a column must hold the same in all inputs; {label} is {kind.type}, and {place} "
+                f"is {other.type}. Convert it, take it as categories with {option(families=...)}, "
+                f"or leave it out with {option(exclude=...)}.",
+            )
+    return next((kind for kind, _ in filled if kind.kind == "mixed"), kind)
+
+
 def usable_columns(
-    tables: Sequence[Source],
-    columns: Sequence[Sequence[int]],
-    exclude: Sequence[str | int] | None,
-    asked: bool,
-) -> tuple[list[int], tuple[str, ...]]:
+    tables: Sequence[Source], columns: Sequence[Sequence[int]], excluded: Sequence[int], asked: bool
+) -> tuple[list[int], list[str]]:
     """Places of usable columns, and notes on others; dates that were `asked` for are an error."""
     first = tables[0]
-    excluded = set() if exclude is None else set(choose_columns(first, exclude))
     places, refused, dates = list[int](), list[str](), dict[str, str]()
     for k, number in enumerate(columns[0]):
         if number in excluded:
             continue
-        kinds = [table.kind(each[k]) for table, each in zip(tables, columns, strict=True)]
+        kinds = [table.kind(numbers[k]) for table, numbers in zip(tables, columns, strict=True)]
         odd = next((kind for kind in kinds if kind.kind not in _USABLE), None)
         label = first.label(number).removeprefix("column ")
         if odd is None:
@@ -301,7 +288,7 @@ def usable_columns(
             f"{first.name} has no usable column: {'; '.join(notes) or 'all were left out'}. Choose "
             f"columns of numbers or of few levels with {option(columns=...)}."
         )
-    return places, tuple(notes)
+    return places, notes
 
 
 def feature_names(table: Source, chosen: Sequence[int]) -> tuple[str, ...] | None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterator, Sequence
 from copy import copy
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +13,9 @@ from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.parallel import read_ahead
 from momentmix.progress import row_counter
-from momentmix.tables.columns import Kind, kind_of, missing_cells, numbers_of, warn_integers
+from momentmix.tables.columns import Kind, kind_of, numbers_of, warn_integers
 from momentmix.tables.encoding import Encoded, Unseen, encode, missing_cell
-from momentmix.tables.rows import Rows, Spread
+from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.source import Batch, Source, common_kind, feature_names
 from momentmix.wording import option
@@ -24,6 +23,7 @@ from momentmix.wording import option
 Missing = Literal["error", "drop", "model", "mar"]
 # Sums of moments are fastest from about 100,000 rows on; a few blocks are in memory at a time.
 _MOST_ROWS, _BLOCK_BYTES = 1 << 17, 1 << 24
+_MOST_DROPPED = 1 << 16  # rows that are kept to compare them with the others
 
 
 def check_missing(missing: object) -> None:
@@ -35,23 +35,6 @@ def check_missing(missing: object) -> None:
 def keeps_gaps(missing: Missing) -> bool:
     """Whether columns with missing cells have a feature for which are observed."""
     return missing in ("model", "mar")
-
-
-class RowBlock(NamedTuple):
-    """Consecutive rows of a source as features."""
-
-    first_row: int  # number in the source of the first row that was read
-    n_read: int  # number of rows that were read
-    features: Float  # of the rows that were kept
-    left_out: NDArray[np.bool_] | None = None  # as of `Encoded`, where rows are to be predicted
-    kept: NDArray[np.bool_] | None = None  # which of the rows read were kept; None if all were
-    dropped: Spread | None = None  # of the rows that were not kept
-    others: Sequence[Any] = ()  # columns beside those of the features, of all rows
-
-    @property
-    def encoded(self) -> Encoded:
-        """The features, and which cells are to be left out of a density."""
-        return Encoded(self.features, self.left_out)
 
 
 class TableRows(Rows):
@@ -68,6 +51,7 @@ class TableRows(Rows):
     may_count: tuple[int, ...] = ()  # columns of whole numbers without a given family
     encoding: Schema | None = None  # by which rows are encoded; None before it was learned
     n_dropped = 0
+    _total, _goes_on = None, False  # of a part: rows of all parts, whether others are before it
     _n_rows: int | None = None
 
     def __init__(
@@ -82,10 +66,14 @@ class TableRows(Rows):
         self.missing, self.notes = missing, notes
         self.chosen = chosen  # whether the columns were chosen: none is then left out
         self.block_rows = max(1, min(_MOST_ROWS, _BLOCK_BYTES // (8 * len(columns[0]))))
-        self.kinds = [common_kind(sources, numbers) for numbers in zip(*columns, strict=True)]
         self.column_names = feature_names(sources[0], columns[0])
-        counts = [source.n_rows for source in sources]
-        self.expected_rows = None if None in counts else sum(n for n in counts if n is not None)
+        self.kinds = [
+            common_kind(
+                [source.kind(i) for source, i in zip(sources, numbers, strict=True)],
+                [f"{x.label(i)} of {x.name}" for x, i in zip(sources, numbers, strict=True)],
+            )
+            for numbers in zip(*columns, strict=True)
+        ]
 
     def changed(self, **attributes: Any) -> TableRows:
         """The same tables with other attributes."""
@@ -115,9 +103,20 @@ class TableRows(Rows):
         return self.changed(kinds=kinds)
 
     @property
+    def parts(self) -> list[TableRows]:
+        """The rows of each source."""
+        pairs = zip(self.sources, self.columns, strict=True)
+        return [
+            self.changed(
+                sources=[source], columns=[columns], _total=self.expected_rows, _goes_on=k > 0
+            )
+            for k, (source, columns) in enumerate(pairs)
+        ]
+
+    @property
     def learned(self) -> Schema:
         """The schema of the features; of numbers, before it was learned."""
-        return self.encoding or plain_schema(len(self.columns[0]), self.column_names)
+        return self.encoding or plain_schema(len(self.kinds), self.column_names)
 
     @property
     def schema(self) -> Schema | None:  # type: ignore[override]
@@ -132,6 +131,12 @@ class TableRows(Rows):
         return self.encoding.column_names if self.encoding.is_plain else self.encoding.feature_names
 
     @property
+    def expected_rows(self) -> int | None:  # type: ignore[override]
+        """Number of rows with those to be dropped, where it is known."""
+        counts = [source.n_rows for source in self.sources]
+        return None if None in counts else sum(n for n in counts if n is not None)
+
+    @property
     def n_features(self) -> int:
         """Number of features."""
         return self.learned.n_features
@@ -144,10 +149,6 @@ class TableRows(Rows):
             self._n_rows = sum(map(len, self.blocks())) if known is None else known
         return self._n_rows
 
-    def where(self, table: int, row: int, column: int) -> str:
-        """The place of a cell in words; `column` is its place among the columns."""
-        return self.sources[table].place(row, self.columns[table][column])
-
     def without_rows(self) -> InputError:
         """The error where there are none."""
         kind, cure = "", ""
@@ -159,33 +160,23 @@ class TableRows(Rows):
 
     # -- passes over the rows ------------------------------------------------------------------
 
-    def batches(
-        self,
-        table: int,
-        places: Sequence[int] | None = None,
-        others: Sequence[int] = (),
-        as_written: bool = False,
-    ) -> Iterator[Batch]:
-        """First row and columns of each batch of a source, by their places; by default all.
+    def where(self, row: int, column: int) -> str:
+        """The place of a cell of the first source in words."""
+        return self.sources[0].place(row, self.columns[0][column])
 
-        `others` are further columns by their numbers, in CSV as text: with `as_written` also what
-        means a missing cell elsewhere.
+    def batches(self, places: Sequence[int], others: Sequence[int] = ()) -> Iterator[Batch]:
+        """First row and columns of each batch of the first source, by their places.
+
+        `others` are further columns by their numbers, in CSV as text as it is written.
         """
         if varied := [kind for kind in self.kinds if kind.kind == "varied"]:
             raise InputError(varied[0].type)
-        source = self.sources[table]
-        places = range(len(self.kinds)) if places is None else places
-        columns = [*(self.columns[table][j] for j in places), *others]
+        source, numbers = self.sources[0], [self.columns[0][j] for j in places]
         texts = [k for k, j in enumerate(places) if self.kinds[j].kind == "text"]
-        further = range(len(places), len(columns))
-        texts, written = (texts, further) if as_written else ([*texts, *further], range(0))
-        known = self.expected_rows
-        if known is None and self._n_rows is not None:
-            known = self._n_rows + self.n_dropped
-        count = row_counter(known, goes_on=table > 0)
+        count = row_counter(self._total, self._goes_on)
         source.check_unchanged()
         try:
-            for first, batch in source.batches(columns, texts, written):
+            for first, batch in source.batches(numbers, texts, others):
                 source.check_unchanged()  # a file that grows as it is read has no end
                 count(len(batch[0]))
                 yield first, batch
@@ -194,100 +185,90 @@ class TableRows(Rows):
             raise
         source.check_unchanged()
 
+    def head(self) -> Any:
+        """The first rows of the first source; None if there are none."""
+        batches = self.parts[0].batches(range(len(self.kinds)))
+        return next((batch for _, batch in batches if len(batch[0])), None)
+
     def blocks(self) -> Iterator[Float]:
         """Consecutive blocks of features, each of shape (some, n_features)."""
-        return (block.features for block in self.all_blocks() if len(block.features))
+        return (block.features for block in self.encoded() if len(block.features))
 
-    def all_blocks(self, unseen: Unseen | None = None) -> Iterator[RowBlock]:
-        """The blocks of all sources; counts the rows that were dropped."""
-        n_dropped, n_rows, dropped = 0, 0, None
-        for i in range(len(self.sources)):
-            for block in self.source_blocks(i, unseen=unseen):
-                n_dropped += block.n_read - len(block.features)
-                n_rows += len(block.features)
-                dropped = dropped if block.dropped is None else block.dropped.merged(dropped)
-                yield block
-        self.n_dropped, self._n_rows, self.dropped = n_dropped, n_rows, dropped
+    def encoded(
+        self, others: Sequence[int] = (), unseen: Unseen | None = None
+    ) -> Iterator[Encoded]:
+        """Blocks of all sources; counts the rows that were dropped.
 
-    def source_blocks(
-        self, table: int, others: Sequence[int] = (), unseen: Unseen | None = None
-    ) -> Iterator[RowBlock]:
-        """Blocks of one source; another thread reads and encodes the next ones of a file meanwhile.
-
-        `others` are further columns to read, in CSV as text. Where `unseen` is given, rows are read
-        for prediction: `others` are as they are written, and `RowBlock.left_out` marks missing
-        cells, which are no error unless the rows were opened with missing="error".
+        Another thread reads and encodes the next blocks of a file meanwhile. `others` are further
+        columns of the first source to read, in CSV as text as it is written. Where `unseen` is
+        given, rows are read for prediction: `left_out` marks missing cells, which are no error
+        unless the rows were opened with missing="error".
         """
-        blocks = self._encoded(table, others, unseen)
-        return blocks if self.sources[table].in_memory else read_ahead(blocks)
+        n_read = n_rows = 0
+        dropped = list[Float]()
+        for part in self.parts:
+            blocks = part._encoded(others, unseen)
+            for block in blocks if part.sources[0].in_memory else read_ahead(blocks):
+                n_read += block.n_read
+                n_rows += len(block.features)
+                if block.dropped is not None and sum(map(len, dropped)) < _MOST_DROPPED:
+                    dropped.append(block.dropped)
+                yield block
+        self.n_dropped, self._n_rows = n_read - n_rows, n_rows
+        self.dropped = np.concatenate(dropped) if dropped else None
 
-    def _encoded(
-        self, table: int, others: Sequence[int], unseen: Unseen | None
-    ) -> Generator[RowBlock]:
-        n_columns, schema = len(self.kinds), self.learned
-        for first, batch in self.batches(table, None, others, unseen is not None):
+    def _encoded(self, others: Sequence[int], unseen: Unseen | None) -> Generator[Encoded]:
+        n_columns = len(self.kinds)
+        for first, batch in self.batches(range(n_columns), others):
             for start in range(0, len(batch[0]), self.block_rows):
-                part = _rows_of(batch, slice(start, start + self.block_rows))
-                block = self._block(table, schema, first + start, part[:n_columns], unseen)
-                yield block._replace(others=part[n_columns:])
+                rows = slice(start, start + self.block_rows)
+                whole = isinstance(batch, np.ndarray)
+                part: Any = batch[:, rows] if whole else [cells[rows] for cells in batch]
+                block = self._block(first + start, part[:n_columns], unseen)
+                yield block._replace(
+                    first_row=first + start, n_read=len(part[0]), others=part[n_columns:]
+                )
 
-    def _block(
-        self, table: int, schema: Schema, first: int, batch: Any, unseen: Unseen | None
-    ) -> RowBlock:
+    def _block(self, first: int, batch: Any, unseen: Unseen | None) -> Encoded:
         """Consecutive rows of a batch, the first of which has this number, as features."""
-        source, size = self.sources[table], len(batch[0])
-        for number, cells in zip(self.columns[table], batch, strict=True):
+        source, schema, drops = self.sources[0], self.learned, self.missing == "drop"
+        for number, cells in zip(self.columns[0], batch, strict=True):
             if kind_of(cells).kind == "number":
                 warn_integers(numbers_of(cells), f"{source.name}, {source.label(number)} holds")
 
         def where(row: int, column: int) -> str:
-            return self.where(table, first + row, column)
+            return self.where(first + row, column)
 
-        drops = self.missing == "drop"
-        features, left_out = encode(schema.columns, batch, where, unseen or "error", drops)
-        if left_out is None and not drops:
-            return RowBlock(first, size, features)
-        missing = np.zeros((size, schema.n_columns), bool) if left_out is None else left_out.copy()
-        for j, column in enumerate(schema.columns if left_out is not None else ()):
-            if column.levels:  # a level that was never seen is no missing cell
-                missing[:, j] &= missing_cells(batch[j])
-        if not drops and missing.any() and (self.missing == "error" or unseen is None):
-            if self.encoding is not None or self.missing == "error":
-                raise missing_cell(missing, where)
-            features[missing] = np.nan
-            return RowBlock(first, size, features)
-        lost = np.asarray(missing.any(axis=1))
-        for seen in filter(None, map(schema.seen_of, range(schema.n_columns if drops else 0))):
-            lost |= features[:, seen] == 0
-        if not drops or not lost.any():
-            return RowBlock(first, size, features, left_out)
-        dropped = Spread.of(np.where(missing[lost][:, schema.column_of], np.nan, features[lost]))
-        left_out = None if left_out is None else left_out[~lost]
-        return RowBlock(first, size, features[~lost], left_out, ~lost, dropped)
-
-    def head(self) -> list[Any] | None:
-        """The first rows of the first source; None if there are none."""
-        return next((batch for _, batch in self.batches(0) if len(batch[0])), None)
-
-    def read_all(self) -> Float:
-        """All rows as one array of shape (n_rows, n_features), in memory."""
-        return self.read_within(math.inf)[0]  # type: ignore[index]
+        block = encode(schema.columns, batch, where, unseen or "error", drops)
+        missing = block.missing
+        if missing is None:
+            return block
+        if drops:
+            lost = np.asarray(missing.any(axis=1))
+            gone = np.where(missing[lost][:, schema.column_of], np.nan, block.features[lost])
+            left_out = None if block.left_out is None else block.left_out[~lost]
+            return Encoded(block.features[~lost], left_out, kept=~lost, dropped=gone)
+        if self.missing == "error" or (unseen is None and self.encoding is not None):
+            raise missing_cell(missing, where)
+        if unseen is None:
+            block.features[missing] = np.nan
+        return block
 
     def read_within(self, n_bytes: float) -> tuple[Float, NDArray[np.bool_] | None] | None:
         """All rows as one array, and which were kept; None if they take more than so many bytes."""
         if 8 * (self.expected_rows or 0) * self.n_features > n_bytes:
             return None
-        size = self.block_rows
+        rows = self.changed()
         if self.sources[0].in_memory:  # in one block, which takes no further copy
-            self.block_rows = max(1, self.sources[0].n_rows or 0)
+            rows.block_rows = max(1, self.sources[0].n_rows or 0)
         features, kept = [np.empty((0, self.n_features))], [np.empty(0, dtype=bool)]
-        for block in self.all_blocks():
+        for block in rows.encoded():
             features.append(block.features)
             kept.append(np.ones(block.n_read, bool) if block.kept is None else block.kept)
             n_bytes -= block.features.nbytes
             if n_bytes < 0:
                 return None
-        self.block_rows = size
+        self.n_dropped, self.dropped = rows.n_dropped, rows.dropped
         whole = features[1] if len(features) == 2 else np.concatenate(features)
         return whole, np.concatenate(kept) if self.n_dropped else None
 
@@ -297,8 +278,3 @@ class TableRows(Rows):
             f"TableRows({len(self.sources)} table(s), n_features={self.n_features}, {rows} rows, "
             f"missing={self.missing!r})"
         )
-
-
-def _rows_of(batch: Any, rows: slice) -> Any:
-    """Return some rows of all columns, a list of them or an array (n_columns, n)."""
-    return batch[:, rows] if isinstance(batch, np.ndarray) else [cells[rows] for cells in batch]

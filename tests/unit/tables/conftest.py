@@ -1,7 +1,7 @@
+import tempfile
+
 import numpy as np
 import pytest
-
-from momentmix.tables.formats import copies
 
 
 @pytest.fixture
@@ -13,7 +13,7 @@ def rows():
 def temporary(tmp_path_factory, monkeypatch):
     """A folder of its own for temporary copies."""
     folder = tmp_path_factory.mktemp("copies")
-    monkeypatch.setattr(copies.tempfile, "tempdir", str(folder))
+    monkeypatch.setattr(tempfile, "tempdir", str(folder))
     return folder
 
 

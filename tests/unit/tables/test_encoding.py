@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.column import short_mean
-from momentmix.tables.learning import learn, open_data, rows_to_predict, schema_from
+from momentmix.tables.learning import rows_to_predict, schema_from, table_rows
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
 
@@ -39,7 +39,7 @@ ROWS = [list(row) for row in zip(*COLUMNS.values(), strict=True)]
 
 def encoded(data, families=None, missing="error"):
     """The schema of a table, its features, and which rows were kept."""
-    rows = learn(open_data(data, Reading(), missing), families, missing)
+    rows = table_rows(data, families, missing, Reading())
     return rows.learned, *rows.read_within(np.inf)
 
 
@@ -113,8 +113,8 @@ def test_drop_leaves_rows_out():
 
 
 def for_prediction(schema, rows):
-    (block,) = rows_to_predict(schema, rows, "the schema").all_blocks("error")
-    return block.encoded
+    (block,) = rows_to_predict(schema, rows, "the schema").encoded(unseen="error")
+    return block
 
 
 def test_for_prediction_cells_may_be_missing():
@@ -122,7 +122,7 @@ def test_for_prediction_cells_may_be_missing():
         {"age": [1.0, None, 2.0], "plan": list("aba")}, {"plan": "categorical"}, "model"
     )
     new = {"age": [None, 1.5], "plan": ["b", None]}
-    features, left_out = for_prediction(schema, new)
+    features, left_out = for_prediction(schema, new)[:2]
     assert left_out.tolist() == [[False, False], [False, True]]  # age has a feature for that
     assert features[:, 1:].tolist() == [[0.0, 1.0], [1.0, 0.0]]
     assert for_prediction(schema, {"age": [1.0], "plan": ["a"]}).left_out is None

@@ -15,10 +15,10 @@ from unit.tables.table_files import cells, values, write
 import momentmix as mm
 from momentmix import open_rows
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError
-from momentmix.tables.formats.arrow_files import ArrowFile, ParquetFile
-from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.formats.other_files import NpyFile
+from momentmix.tables.arrow_files import ArrowFile, ParquetFile
+from momentmix.tables.csv_text import Dialect
 from momentmix.tables.opening import open_file
+from momentmix.tables.other_files import NpyFile
 
 
 def test_names_that_repeat_and_nested_columns_go_by_number(tmp_path):
@@ -141,7 +141,7 @@ def test_cells_of_a_workbook(tmp_path):
     assert batch[1].to_pylist() == [True, False, None, True]
     assert batch[2].to_pylist() == ["u", "v", None, None]
     rows = open_rows(path, missing="drop", columns=["x", "yes"])
-    assert rows.read_all().tolist() == [[1, 1], [2.5, 0]]
+    assert rows.read_within(np.inf)[0].tolist() == [[1, 1], [2.5, 0]]
     assert open_rows(path, exclude=["empty"]).notes == ("column 'day' left out: dates",)
 
 
@@ -166,9 +166,11 @@ def test_bad_workbooks(tmp_path, sheet, options, message):
 
 def test_options_of_workbooks(tmp_path):
     path = workbook(tmp_path / "x.xlsx", [["a"], [1], ["--"]])
-    assert open_rows(path, na_values=["--"], missing="drop").read_all().tolist() == [[1]]
+    assert open_rows(path, na_values=["--"], missing="drop").read_within(np.inf)[0].tolist() == [
+        [1]
+    ]
     path = workbook(tmp_path / "x.xlsx", [[1, 2], [3, 4]])
-    assert open_rows(path, header=False).read_all().tolist() == [[1, 2], [3, 4]]
+    assert open_rows(path, header=False).read_within(np.inf)[0].tolist() == [[1, 2], [3, 4]]
     assert open_rows(path, header=True).column_names == ("1", "2")
 
 

@@ -30,7 +30,7 @@ from momentmix.errors import InputError, InputTypeError, MissingDependencyError,
 )
 def test_arrays_of_any_layout(rows, change):
     rows.setflags(write=False)
-    np.testing.assert_array_equal(open_rows(change(rows)).read_all(), rows)
+    np.testing.assert_array_equal(open_rows(change(rows)).read_within(np.inf)[0], rows)
 
 
 @pytest.mark.parametrize("dtype", [">f8", np.float16, np.float32, np.int64, np.uint8, bool])
@@ -39,7 +39,7 @@ def test_other_types_are_cast_before_anything_else(tmp_path, dtype, order):
     rows = np.asarray((np.arange(300).reshape(100, 3) % 7).astype(dtype), order=order)
     np.save(tmp_path / "x.npy", rows)
     for source in (rows, tmp_path / "x.npy"):
-        found = open_rows(source).read_all()
+        found = open_rows(source).read_within(np.inf)[0]
         assert found.dtype == np.float64
         np.testing.assert_array_equal(found, rows.astype(float))
 
@@ -47,9 +47,9 @@ def test_other_types_are_cast_before_anything_else(tmp_path, dtype, order):
 def test_columns_of_nulls():
     for kind in ("Int64", "int64[pyarrow]"):
         nulls = pd.DataFrame({"n": pd.array([None, None], dtype=kind)})
-        assert open_rows(nulls, missing="drop").read_all().shape == (0, 1)
+        assert open_rows(nulls, missing="drop").read_within(np.inf)[0].shape == (0, 1)
     for values in (pa.table({"n": pa.array([None], pa.int64())}), pl.DataFrame({"n": [1]})[:0]):
-        assert open_rows(values, missing="drop").read_all().shape == (0, 1)
+        assert open_rows(values, missing="drop").read_within(np.inf)[0].shape == (0, 1)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_columns_of_nulls():
 )
 def test_what_is_no_table_is_refused(rows, kind, message):
     with pytest.raises(kind, match=message):
-        open_rows(rows).read_all()
+        open_rows(rows).read_within(np.inf)[0]
 
 
 @pytest.mark.parametrize("kind", ["npy", "parquet", "csv", "frame", "array"])
@@ -82,7 +82,7 @@ def test_bad_values_are_placed(tmp_path, rows, kind, value, message):
     column = {"frame": "column 1 ('b')", "npy": "column 1", "array": "column 1"}.get(kind)
     column = column or "column 'b'"
     with pytest.raises(InputError, match=message) as caught:
-        source.read_all()
+        source.read_within(np.inf)[0]
     assert f"{where}, {column}" in str(caught.value)
 
 
@@ -95,7 +95,7 @@ def test_folders_and_globs_are_read_in_the_order_of_names(tmp_path, rows):
     (tmp_path / "notes.md").write_text("no data")
     (tmp_path / "_hidden.npy").write_text("no data")
     for source in (tmp_path, str(tmp_path / "[ab].npy"), [tmp_path / "a.npy", tmp_path / "b.npy"]):
-        np.testing.assert_array_equal(open_rows(source).read_all(), rows)
+        np.testing.assert_array_equal(open_rows(source).read_within(np.inf)[0], rows)
 
 
 @pytest.mark.parametrize(
@@ -154,10 +154,10 @@ def test_wrong_options(rows, options, message):
 def test_archives_of_several_streams_are_read_to_the_end(tmp_path):
     path = tmp_path / "x.csv.gz"
     path.write_bytes(gzip.compress(b"a,b\n1,2\n") + gzip.compress(b"3,4\n"))
-    assert open_rows(path).read_all().tolist() == [[1, 2], [3, 4]]
+    assert open_rows(path).read_within(np.inf)[0].tolist() == [[1, 2], [3, 4]]
     path.write_bytes(gzip.compress(b"a,b\n1,2\n" * 1000)[:-12])
     with pytest.raises(InputError, match=r"x\.csv\.gz is not a whole gzip file"):
-        open_rows(path).read_all()
+        open_rows(path).read_within(np.inf)[0]
 
 
 class Bomb:
@@ -185,7 +185,7 @@ def test_dates_are_left_out_unless_they_are_asked_for(tmp_path, kind):
     else:
         frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
     assert open_rows(data).notes == ("column 'day' left out: dates",)
-    assert open_rows(data).read_all().tolist() == [[1], [2.5]]
+    assert open_rows(data).read_within(np.inf)[0].tolist() == [[1], [2.5]]
     refusal = r"these do not: 'day' \((date|timestamp)|column 'day' has dtype datetime.* Convert"
     with pytest.raises((InputError, InputTypeError), match=refusal):
         open_rows(data, columns=["a", "day"])

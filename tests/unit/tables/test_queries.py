@@ -14,7 +14,7 @@ from unit.tables.table_files import cells, values
 
 import momentmix as mm
 from momentmix.errors import InputError, InputTypeError
-from momentmix.tables.formats.arrow_files import is_query, open_query
+from momentmix.tables.arrow_files import is_query, open_query
 
 NAMES = ["a", "^b.*$", 'c "quoted"']  # a pattern for polars, and a quote within SQL
 
@@ -160,9 +160,9 @@ def test_no_library_is_imported_to_recognize_a_source(rows, monkeypatch):
 def test_errors_name_the_query_row_and_column():
     table = pa.table({"x": [1, None, 3], "word": ["u", "v", None]})
     with pytest.raises(InputTypeError, match="the query, row 0, column 'word' holds 'u'"):
-        mm.open_rows(pl.from_arrow(table).lazy()).read_all()
+        mm.open_rows(pl.from_arrow(table).lazy()).read_within(np.inf)[0]
     with pytest.raises(InputError, match="the stream, row 1, column 'x', is missing"):
-        mm.open_rows(table.to_reader(), columns=["x"]).read_all()
+        mm.open_rows(table.to_reader(), columns=["x"]).read_within(np.inf)[0]
     with pytest.raises(InputError, match="'x' left out: dates"):
         mm.open_rows(pl.LazyFrame({"x": ["2026-01-31"]}).select(pl.col("x").str.to_date()))
     shared = pa.table([pa.array([1.0]), pa.array([2.0])], names=["x", "x"])
@@ -178,7 +178,7 @@ def test_text_without_rows_is_said_to_have_none(tmp_path, kind):
     with pytest.raises(InputError, match=r"at least one row; .* holds no rows"):
         mm.summarize(data, 1)
     data = tmp_path / "x.parquet" if kind == "file" else made(tmp_path, table, kind)
-    assert mm.open_rows(data, columns=["x"]).read_all().shape == (0, 1)
+    assert mm.open_rows(data, columns=["x"]).read_within(np.inf)[0].shape == (0, 1)
 
 
 def test_a_connection_is_free_after_a_summary_and_after_an_error():

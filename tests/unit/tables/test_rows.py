@@ -9,7 +9,6 @@ from momentmix.fitting.data import rows_of
 from momentmix.tables.rows import (
     ArrayRows,
     BlockRows,
-    DeviceRows,
     WeightedRows,
     proportional_places,
     with_weights,
@@ -38,7 +37,6 @@ def cut(rows, block_size):
 
 KINDS = {
     "array": cut(ArrayRows(ROWS), 700),
-    "device": cut(DeviceRows(ROWS), 700),
     "blocks": BlockRows(Source(ROWS)),
 }
 

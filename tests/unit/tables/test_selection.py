@@ -61,7 +61,7 @@ def columns(*keys):
 )
 def test_numbers_take_the_column_at_that_place(tmp_path, kind, chosen, keys, names):
     source = open_rows(made(tmp_path, ["x", "y", "x", "z"], kind), chosen).changed(block_rows=2)
-    np.testing.assert_array_equal(source.read_all(), columns(*keys))
+    np.testing.assert_array_equal(source.read_within(np.inf)[0], columns(*keys))
     assert source.feature_names == tuple(names)
 
 
@@ -107,7 +107,7 @@ def test_a_shared_name_is_refused(tmp_path, kind, names, options):
 @pytest.mark.parametrize("kind", KINDS)
 def test_other_columns_may_share_a_name(tmp_path, kind):
     source = open_rows(made(tmp_path, "abb", kind), columns=["a"])
-    np.testing.assert_array_equal(source.read_all(), columns("a"))
+    np.testing.assert_array_equal(source.read_within(np.inf)[0], columns("a"))
     with pytest.raises(InputError, match=r"has no column 'z'; there are 'a', 'b', 'b'"):
         open_rows(made(tmp_path, "abb", kind), columns=["z"])
 
@@ -137,7 +137,7 @@ def test_files_are_not_matched_by_a_shared_name(tmp_path, kind, first, second, o
 def test_files_with_the_same_list_of_names_are_matched_by_number(tmp_path, kind):
     made(tmp_path, "aba", kind, "1")
     made(tmp_path, "aba", kind, "2", values="dcba")
-    found = open_rows(tmp_path, columns=[2, 0]).read_all()
+    found = open_rows(tmp_path, columns=[2, 0]).read_within(np.inf)[0]
     np.testing.assert_array_equal(found, np.vstack([columns("c", "a"), columns("b", "d")]))
-    found = open_rows(tmp_path, columns=["b"]).read_all()
+    found = open_rows(tmp_path, columns=["b"]).read_within(np.inf)[0]
     np.testing.assert_array_equal(found, np.vstack([columns("b"), columns("c")]))

@@ -45,7 +45,7 @@ def test_addresses_are_copied_once(temporary, memory, rows, bytes_of, kind):
     source = open_rows(f"memory://bucket/rows.{kind}")
     memory.rm(f"/bucket/rows.{kind}")  # two passes, without it
     for _ in range(2):
-        np.testing.assert_array_equal(source.read_all(), rows)
+        np.testing.assert_array_equal(source.read_within(np.inf)[0], rows)
     assert source.sources[0].name == f"memory://bucket/rows.{kind}"
     assert len(list(temporary.iterdir())) == (kind != "jsonl")  # which is in memory
     del source
@@ -58,7 +58,7 @@ def test_folders_and_patterns_at_addresses(memory, rows, bytes_of):
     for name, part in parts.items():
         memory.pipe_file(f"/bucket/{name}", bytes_of(part, "csv"))
     for address in ("memory://bucket", "memory://bucket/[ab].csv", "memory://bucket/?.csv"):
-        np.testing.assert_array_equal(open_rows(address).read_all(), rows)
+        np.testing.assert_array_equal(open_rows(address).read_within(np.inf)[0], rows)
     names = [table.name for table in open_rows("memory://bucket").sources]
     assert [name.rsplit("/", 1)[1] for name in names] == ["a.csv", "b.csv"]
     with pytest.raises(InputError, match=r"memory://bucket/a\.csv holds the same rows"):
@@ -88,7 +88,7 @@ def test_bad_addresses(temporary, memory, monkeypatch, address, kind, message):
     memory.pipe_file("/bucket/x.md", b"no data")
     memory.pipe_file("/bucket/bad.csv", b"a,b\n1\n")
     with pytest.raises(kind, match=message):
-        open_rows(address).read_all()
+        open_rows(address).read_within(np.inf)[0]
     gc.collect()
     assert list(temporary.iterdir()) == []
 
@@ -148,7 +148,7 @@ def test_secrets_of_addresses_are_used_and_kept_nowhere(memory):
 def test_streams_are_read_as_often_as_files(rows, temporary, stream):
     source = open_rows(stream(text_of(rows)))
     for _ in range(2):
-        np.testing.assert_array_equal(source.read_all(), rows)
+        np.testing.assert_array_equal(source.read_within(np.inf)[0], rows)
     assert source.sources[0].name == "standard input"
     del source
     gc.collect()
@@ -166,6 +166,6 @@ def test_streams_are_read_as_often_as_files(rows, temporary, stream):
 )
 def test_bad_streams(temporary, content, message):
     with pytest.raises(InputError, match=message):
-        open_rows(io.BytesIO(content)).read_all()
+        open_rows(io.BytesIO(content)).read_within(np.inf)[0]
     gc.collect()
     assert list(temporary.iterdir()) == []

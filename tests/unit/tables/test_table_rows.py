@@ -30,7 +30,9 @@ def test_hidden_numbers_of_nulls_do_not_warn(tmp_path, recwarn):
     path = tmp_path / "x.arrow"
     with pa.ipc.new_stream(path, pa.schema([("a", "int64")])) as stream:
         stream.write_table(pa.table({"a": column}))
-    np.testing.assert_array_equal(open_rows(path, missing="drop").read_all(), [[1.0], [3.0]])
+    np.testing.assert_array_equal(
+        open_rows(path, missing="drop").read_within(np.inf)[0], [[1.0], [3.0]]
+    )
     assert len(recwarn) == 0
 
 
@@ -41,13 +43,13 @@ def test_no_thread_is_left_by_files_that_are_not_read_to_their_end(tmp_path, row
     before = set(threading.enumerate())
     source = open_rows(write(tmp_path / "x.csv.gz", rows, "wxyz")).changed(block_rows=50)
 
-    blocks = source.source_blocks(0)
+    blocks = source.encoded()
     assert len(next(blocks).features) == 50
     blocks.close()
     rows[2222, 1] = np.nan
     bad = open_rows(write(tmp_path / "bad.csv.gz", rows, "wxyz")).changed(block_rows=50)
     with pytest.raises(InputError, match="line 2224, column 'x', is missing"):
-        bad.read_all()
+        bad.read_within(np.inf)[0]
     gc.collect()
     assert set(threading.enumerate()) <= before
 
@@ -64,7 +66,7 @@ def test_reading_files_does_not_import_pandas(tmp_path, rows):
 import sys
 from momentmix import open_rows
 for path in {paths!r}:
-    assert len(open_rows(path).read_all()) == 5000
+    assert len(open_rows(path).read_within(1e9)[0]) == 5000
 print([name for name in ("pandas", "numpy.ma") if name in sys.modules])
 """
     done = subprocess.run(

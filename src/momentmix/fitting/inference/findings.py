@@ -21,7 +21,6 @@ from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.index_sets import index_sets
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VARIANCE_FLOOR
-from momentmix.tables.rows import Spread
 from momentmix.wording import percent
 
 Pair = tuple[int, int]
@@ -91,15 +90,16 @@ def find_constants(moments: StandardMoments) -> list[Finding]:
     return [found(WARNING, "constant-column", moments.columns_of(numbers))] if numbers else []
 
 
-def find_dropped(moments: StandardMoments, dropped: Spread | None) -> list[Finding]:
+def find_dropped(moments: StandardMoments, dropped: Float | None) -> list[Finding]:
     """Return a finding where rows with gaps, which were left out, differ from those kept."""
     if dropped is None or moments.n_rows < 2:
         return []
-    n, kept = dropped.counts, moments.scale**2
+    n = np.isfinite(dropped).sum(axis=0)
     with np.errstate(over="ignore", invalid="ignore"):
-        apart = (dropped.means - moments.shift) / moments.scale
-        own = dropped.squares / np.maximum(n - 1.0, 1.0) / kept
-        noise = np.sqrt(own / np.maximum(n, 1.0) + 1.0 / moments.n_rows)
+        values = (dropped - moments.shift) / moments.scale
+        apart = np.nansum(values, axis=0) / np.maximum(n, 1)
+        variances = np.nansum((values - apart) ** 2, axis=0) / np.maximum(n - 1, 1)
+        noise = np.sqrt(variances / np.maximum(n, 1) + 1.0 / moments.n_rows)
         is_clear = np.abs(apart) > noise * ndtri(1.0 - _CHANCE / (2 * moments.n_features))
     is_clear &= (np.abs(apart) > _SHIFT_THAT_MATTERS) & ~moments.constant & (n >= _FEWEST_DROPPED)
     places = np.flatnonzero(is_clear)

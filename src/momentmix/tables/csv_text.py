@@ -1,4 +1,4 @@
-"""Text of CSV: numbers, kinds of columns, quotes, and whether a first line names the columns.
+"""Text of CSV: numbers, kinds of columns, and whether a first line names the columns.
 
 The first line names the columns where any of its fields is text. Numbers are names where
 
@@ -16,9 +16,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
-from momentmix._typing import Int
 from momentmix.errors import InputError, InputTypeError
 from momentmix.lazy import lazy_property
 from momentmix.tables.columns import NO_CELL, NUMBER, Kind
@@ -63,9 +60,9 @@ class Dialect:
             is_mark = isinstance(value, str) and len(value) == 1 and value.isascii()
             if not is_mark or value in '"\r\n\0' or (name == "decimal" and value.isalnum()):
                 raise InputError(
-                    f"{name} must be one ASCII character, not a quote, the end of a line or NUL"
-                    f"{', a digit or a letter' * (name == 'decimal')}; got {value!a}. Pass "
-                    "another, or replace it in the file."
+                    f"{name} must be one ASCII character, not a quote, the end of a line or NUL, "
+                    f"and a decimal no digit or letter; got {value!a}. Pass another, or replace it "
+                    "in the file."
                 )
         if self.decimal == (self.delimiter or ","):
             raise InputError(
@@ -118,9 +115,6 @@ class Dialect:
         return cures
 
 
-# -- kinds of columns ------------------------------------------------------------------------------
-
-
 def kind_of_cells(cells: Iterable[str], dialect: Dialect) -> Kind:
     """Content of a column, by its first cells; one with missing cells alone holds numbers."""
     texts = [text for text in map(str.strip, cells) if text not in dialect.nulls]
@@ -146,66 +140,11 @@ def times_in(texts: Sequence[str]) -> str:
     return ""
 
 
-# -- quotes ----------------------------------------------------------------------------------------
-
-
-def n_line_ends(text: bytes) -> int:
-    """Number of line ends: LF, CR LF or CR."""
-    n_line_feeds = int(np.count_nonzero(np.frombuffer(text, np.uint8) == ord("\n")))
-    if b"\r" not in text:
-        return n_line_feeds
-    return n_line_feeds + text.count(b"\r") - text.count(b"\r\n")
-
-
-def quote_places(text: bytes) -> Int:
-    """Places of the quotes in a text."""
-    if b'"' not in text:
-        return np.empty(0, dtype=np.int64)
-    return np.flatnonzero(np.frombuffer(text, np.uint8) == ord('"'))
-
-
-def end_of_rows(text: bytes, quotes: Int) -> int:
-    """The end of the last whole row of a text that begins with a row: a line end outside quotes."""
-    end, line_end = len(text), b"\n" if b"\n" in text else b"\r"
-    while (place := text.rfind(line_end, 0, end)) >= 0:
-        before = int(np.searchsorted(quotes, place))
-        if before % 2 == 0:
-            return place + 1
-        end = int(quotes[before - 1])
-    return 0
-
-
-def wrong_quote(text: bytes, quotes: Int, delimiter: str) -> tuple[int, bool] | None:
-    """The place of the first quote that is wrong, and whether it opens a field without an end.
-
-    In whole fields quotes open and close in turn, at the ends of the field. The next quote after
-    one that closes stands for a quote in the field if it follows at once.
-    """
-    if not len(quotes):
-        return None
-    allowed = np.zeros(256, dtype=bool)
-    allowed[[ord(delimiter), *b'\r\n"']] = True
-    codes = np.frombuffer(b"\n" + text + b"\n", np.uint8)
-    wrong = np.empty(len(quotes), dtype=bool)
-    wrong[::2] = ~allowed[codes[quotes[::2]]]  # before quotes that open
-    wrong[1::2] = ~allowed[codes[quotes[1::2] + 2]]  # behind those that close
-    if not wrong.any() and len(quotes) % 2 == 0:
-        return None
-    number = int(np.argmax(wrong)) if wrong.any() else len(quotes) - 1
-    if wrong[number] and number % 2 == 0:
-        return int(quotes[number]), False
-    first = number - number % 2  # the quote that opens the field
-    while first and quotes[first] == quotes[first - 1] + 1:
-        first -= 2
-    field = text[quotes[first] : quotes[number]]
-    return int(quotes[first]), not wrong[number] or b"\n" in field or b"\r" in field
-
-
 # -- the first line --------------------------------------------------------------------------------
 
 
 def judged(
-    place: str, first: Sequence[str], rows: Sequence[Sequence[str]], quoted: bool = False
+    place: str, first: Sequence[str], rows: Sequence[Sequence[str]], quoted: bool
 ) -> tuple[bool, str | None]:
     """Whether the numbers of a first line name the columns, and a note on a guess.
 
@@ -223,17 +162,9 @@ def judged(
     is_header |= counts and names not in cells and len(cells) + len(names) > 3
     if not is_header and not counts:
         return False, None
-    taken, other = ("names of columns", "a row")[:: 1 if is_header else -1]
+    taken, other = ("names of columns", "a row") if is_header else ("a row", "names of columns")
     cure = f"{option(header=not is_header)} reads it as {other}"
     return is_header, f"{place} is taken for {taken} ({listed(list(map(ascii, first)), 5)}); {cure}"
-
-
-def are_alone_quoted(first: str, texts: list[str], delimiter: str) -> bool:
-    """Whether all fields of the first line are quoted, and not all others with contents."""
-    mark, field = re.escape(delimiter), r'[ \t]*"[^"]*"[ \t]*'
-    quoted, row = (f"{x}(?:{mark}{x})*" for x in (field, rf"(?:{field}|[ \t]*)"))
-    is_quoted = re.fullmatch(quoted, first.strip()) is not None
-    return is_quoted and not all(re.fullmatch(row, text.strip("\r\n")) for text in texts)
 
 
 def _are_years(cells: Sequence[str]) -> bool:
@@ -249,17 +180,7 @@ def are_fractions(rows: Sequence[Sequence[str]]) -> bool:
     return share <= _RARE
 
 
-def is_row(
-    names: Sequence[str], rows: Sequence[Sequence[str]], kinds: Sequence[Kind], dialect: Dialect
-) -> bool:
-    """Whether a first line with text is a row: columns of numbers have numbers for names.
-
-    One of these is not whole, as years would be, or all columns of text hold what names them.
-    """
-    texts = [j for j, kind in enumerate(kinds) if kind.kind in ("text", "bool")]
-    numbers = [dialect.number(names[j]) for j, kind in enumerate(kinds) if kind == NUMBER]
-    known = [number for number in numbers if number is not None and number == number]
-    if not known or len(known) < len(numbers) or list(names) in rows:  # repeated names are refused
-        return False
-    held = all(any(row[j] == names[j] for row in rows) for j in texts)
-    return held or any(number % 1 for number in known)
+def is_row(names: Sequence[str], kinds: Sequence[Kind], dialect: Dialect) -> bool:
+    """Whether a first line with text is a row: what names columns of numbers are fractions."""
+    numbers = [dialect.number(x) for x, kind in zip(names, kinds, strict=True) if kind == NUMBER]
+    return None not in numbers and any(x and x % 1 > 0 for x in numbers)

@@ -7,18 +7,19 @@ No file is mapped: a mapped file that is truncated by another program kills the 
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import tempfile
+import weakref
 from abc import abstractmethod
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from momentmix.errors import InputError, MomentmixError
 from momentmix.tables.columns import Kind, arrow_kind, checked, plain_polars
-from momentmix.tables.formats.copies import LocalCopy
-from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.formats.memory import is_frame
+from momentmix.tables.csv_text import Dialect
+from momentmix.tables.memory import is_frame
 from momentmix.tables.source import BATCH_ROWS, Batch, Columns, Source, batch_rows, first_line
 
 _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
@@ -39,16 +40,17 @@ class ArrowSource(Source):
             raise InputError(f"{self.name} has no columns.")
 
     def kind(self, column: int) -> Kind:
-        """Content of a column, from its type."""
         return arrow_kind(self.schema.field(column).type)
 
     @abstractmethod
     def _read(self, columns: list[int]) -> Iterator[Any]:
         """Record batches of the columns with these numbers, which ascend."""
 
-    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
-        position, chosen = 0, sorted({*columns})
-        order = [chosen.index(i) for i in columns]
+    def batches(
+        self, columns: Columns, as_text: Columns = (), others: Columns = ()
+    ) -> Iterator[Batch]:
+        chosen, position = sorted({*columns, *others}), 0
+        order = [chosen.index(i) for i in (*columns, *others)]
         with self._refuses_damage():
             for batch in _joined(map(checked, self._read(chosen))):
                 for first in range(0, batch.num_rows, BATCH_ROWS):
@@ -70,10 +72,10 @@ def _joined(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _as_one(batches: list[Any]) -> Any:
-    if len(batches) < 2:
-        return batches
     from pyarrow import Table
 
+    if len(batches) < 2:
+        return batches
     return Table.from_batches(batches).unify_dictionaries().combine_chunks().to_batches()
 
 
@@ -99,17 +101,17 @@ class ParquetFile(ArrowSource):
         names = [every[i] for i in columns]
         texts = [every[i] for i in columns if self.kind(i).kind == "text"]
         with self._file(len(columns), texts) as file:
-            for batch in file.iter_batches(
-                batch_rows(len(columns)), columns=[*dict.fromkeys(names)]
-            ):
+            wanted = [*dict.fromkeys(names)]
+            for batch in file.iter_batches(batch_rows(len(columns)), columns=wanted):
                 if batch.schema.names != names:  # pyarrow gives all columns of a name
-                    same = defaultdict[str, list[int]](list)
-                    for k, name in enumerate(batch.schema.names):
-                        same[name].append(k)
-                    batch = batch.select(
-                        [same[every[i]][every[:i].count(every[i])] for i in columns]
-                    )
+                    places = [(x, every[:i].count(x)) for i, x in zip(columns, names, strict=True)]
+                    batch = batch.select([_nth(batch.schema.names, *place) for place in places])
                 yield batch
+
+
+def _nth(names: list[str], name: str, number: int) -> int:
+    """The place of the column that is the first, second … of a name."""
+    return [i for i, x in enumerate(names) if x == name][number]
 
 
 class ArrowFile(ArrowSource):
@@ -162,6 +164,36 @@ class Dataset(ArrowSource):
 # -- queries and streams of record batches ---------------------------------------------------------
 
 
+class LocalCopy(os.PathLike[str]):
+    """A temporary file with the name of its original, removed with the last reference to this.
+
+    ``with copy as path`` removes it at an error.
+    """
+
+    def __init__(self, name: str, suffix: str) -> None:
+        folder = tempfile.mkdtemp(prefix="momentmix-")
+        self._name, self._path = name, os.path.join(folder, f"rows{suffix}")
+        self._remove = weakref.finalize(self, _remove, folder, os.getpid())
+
+    def __enter__(self) -> str:
+        return self._path
+
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error is not None:  # whose traceback would keep the file
+            self._remove()
+
+    def __fspath__(self) -> str:
+        return self._path
+
+    def __str__(self) -> str:
+        return self._name
+
+
+def _remove(folder: str, owner: int) -> None:
+    if os.getpid() == owner:  # not in a forked child, which ends before its parent
+        shutil.rmtree(folder, ignore_errors=True)
+
+
 def is_query(data: Any) -> bool:
     """Whether `data` is a query, a dataset or a stream of record batches."""
     if _kind(data):
@@ -186,23 +218,23 @@ def _kind(data: Any) -> str:
 
 def open_query(data: Any) -> ArrowSource:
     """The source of what `is_query`: a dataset is scanned in each pass, others are copied."""
-    kind, n_rows = _kind(data), 0
+    kind = _kind(data)
     if kind == "Dataset":
         return Dataset(data)
     copy = LocalCopy("the stream" if kind in ("", "Scanner") else "the query", ".arrow")
     try:
         from pyarrow import RecordBatchReader, ipc
 
-        if kind == "LazyFrame":
-            schema, batches = _lazy_batches(data)
-        else:
-            batches = RecordBatchReader.from_stream(data.to_reader() if kind == "Scanner" else data)
-            schema = batches.schema
-        # In the stream format each batch may have its own dictionaries.
-        with copy as path, ipc.new_stream(path, schema) as writer:
-            for batch in batches:
-                writer.write_batch(checked(batch))
-                n_rows += batch.num_rows
+        with copy as path:
+            if kind == "LazyFrame":
+                plain_polars(data).sink_ipc(path, maintain_order=True)
+            else:
+                data = data.to_reader() if kind == "Scanner" else data
+                batches = RecordBatchReader.from_stream(data)
+                # In the stream format each batch may have its own dictionaries.
+                with ipc.new_stream(path, batches.schema) as writer:
+                    for batch in batches:
+                        writer.write_batch(checked(batch))
     except Exception as error:
         if isinstance(error, MemoryError | MomentmixError) or getattr(error, "errno", None):
             raise
@@ -211,16 +243,5 @@ def open_query(data: Any) -> ArrowSource:
             "where it fails; if its file, table or connection is gone, make all of it again."
         ) from None
     source = ArrowFile(copy)
-    source.n_rows, source.mark = n_rows, ""  # equal rows may come in other batches
+    source.mark = ""  # equal rows may come in other batches
     return source
-
-
-def _lazy_batches(data: Any) -> tuple[Any, Any]:
-    """Schema and batches of a polars LazyFrame, collected in batches where polars can."""
-    polars, data = sys.modules["polars"], plain_polars(data)
-    schema = polars.DataFrame(schema=data.collect_schema()).to_arrow().schema
-    if hasattr(data, "collect_batches"):
-        frames = data.collect_batches(maintain_order=True, engine="streaming")
-    else:
-        frames = [data.collect()]
-    return schema, (batch.cast(schema) for x in frames for batch in x.to_arrow().to_batches())

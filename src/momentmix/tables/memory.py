@@ -46,7 +46,7 @@ def frame_labels(frame: Any) -> list[Any]:
 def frame_names(frame: Any, expected: Sequence[str] | None = None) -> Names:
     """Labels as strings; None for 0, 1, 2, …, which are no names unless these are `expected`."""
     labels = frame_labels(frame)
-    names = tuple(str(label) for label in labels)
+    names = tuple(map(str, labels))
     if labels == list(range(len(labels))) and set(names) != set(expected or ()):
         return None
     return names
@@ -132,14 +132,15 @@ class MemoryTable(Source):
             raise error
         return self._column(column)[0]
 
-    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
+    def batches(
+        self, columns: Columns, as_text: Columns = (), others: Columns = ()
+    ) -> Iterator[Batch]:
         """All rows at once."""
-        array = self._array
+        array, wanted = self._array, [*columns, *others]
         if array is None or array.dtype.kind == "O":
-            yield 0, list(map(self.cells, columns))
+            yield 0, list(map(self.cells, wanted))
         else:
-            is_whole = list(columns) == list(range(self.n_columns))
-            yield 0, (array if is_whole else array[:, list(columns)]).T
+            yield 0, (array if wanted == list(range(self.n_columns)) else array[:, wanted]).T
 
     def numbers(self, i: int) -> Float:
         """A column as float64; it must be real numbers."""

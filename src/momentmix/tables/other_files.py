@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from momentmix.errors import InputError, needed
-from momentmix.tables.formats.csv_text import Dialect
-from momentmix.tables.formats.memory import MemoryTable
+from momentmix.tables.csv_text import Dialect
+from momentmix.tables.memory import MemoryTable
 from momentmix.tables.source import Batch, Columns, Source, batch_rows, first_line
 from momentmix.wording import option
 
@@ -21,24 +21,22 @@ _LONGEST_HEADER = 1 << 14  # bytes; NumPy writes about 128, and parses them as P
 class NpyFile(Source):
     """A two-dimensional array of real numbers; never mapped, never unpickled."""
 
-    column_names = None
     n_rows: int
 
     def __init__(self, path: str | os.PathLike[str], _: Dialect | None = None) -> None:
         super().__init__(path)
-        formats = np.lib.format
         with open(path, "rb") as file:
             start = BytesIO(file.read(_LONGEST_HEADER))  # all that NumPy may allocate for
         try:
-            is_old = formats.read_magic(start) == (1, 0)
-            read = formats.read_array_header_1_0 if is_old else formats.read_array_header_2_0
+            version = np.lib.format.read_magic(start)
+            read = getattr(np.lib.format, f"read_array_header_{min(version[0], 2)}_0")
             shape, self._is_fortran, dtype = read(start, max_header_size=_LONGEST_HEADER)
         except MemoryError:
             raise
         except Exception as error:  # NumPy's parser may raise anything on arbitrary bytes
             raise self._unreadable(first_line(error)) from None
         if dtype.kind not in "fiub" or len(shape) != 2 or min(shape) < 0:
-            objects = ", Python objects, which momentmix never unpickles" * dtype.hasobject
+            objects = ", Python objects, which momentmix never unpickles" if dtype.hasobject else ""
             raise InputError(
                 f"{self.name} must hold real numbers of shape (n_rows, n_features); it holds "
                 f"{dtype} of shape {shape}{objects}. Save it as a table: np.save(path, "
@@ -49,24 +47,24 @@ class NpyFile(Source):
         if self._n_bytes() < expected:
             raise self._unreadable(f"shape {shape} of {dtype} needs {expected} bytes.")
 
-    def batches(self, columns: Columns, *_: Columns) -> Iterator[Batch]:
+    def batches(
+        self, columns: Columns, as_text: Columns = (), others: Columns = ()
+    ) -> Iterator[Batch]:
         """Batches of the type of the file."""
-        step, width = batch_rows(self.n_columns), self.n_columns
-        with open(self.path or "", "rb", buffering=0) as file:
-            for first in range(0, self.n_rows, step):
-                n_rows = min(step, self.n_rows - first)
-                if self._is_fortran:
-                    arrays = [self._values(file, i * self.n_rows + first, n_rows) for i in columns]
-                else:
-                    block = self._values(file, first * width, n_rows * width).reshape(-1, width)
-                    is_whole = list(columns) == list(range(width))
-                    arrays = (block if is_whole else block.take(columns, axis=1)).T
-                yield first, arrays
+        step, width, wanted = batch_rows(self.n_columns), self.n_columns, [*columns, *others]
+        for first in range(0, self.n_rows, step):
+            n = min(step, self.n_rows - first)
+            if self._is_fortran:
+                yield first, [self._values(i * self.n_rows + first, n) for i in wanted]
+            else:
+                block = self._values(first * width, n * width).reshape(-1, width)
+                is_whole = wanted == list(range(width))
+                yield first, (block if is_whole else block.take(wanted, axis=1)).T
 
-    def _values(self, file: Any, place: int, n_values: int) -> Any:
+    def _values(self, place: int, n_values: int) -> Any:
         """Consecutive values from a place in the array that the file holds."""
-        file.seek(self._offset + place * self._dtype.itemsize)
-        values = np.fromfile(file, self._dtype, n_values)
+        offset = self._offset + place * self._dtype.itemsize
+        values = np.fromfile(self.path or "", self._dtype, n_values, offset=offset)
         if len(values) < n_values:
             raise self._unreadable("it ended while it was being read.")
         return values
