@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from copy import copy
 from typing import Any, Literal, get_args
 
@@ -207,13 +208,14 @@ class TableRows(Rows):
         n_read = n_rows = 0
         dropped = list[Float]()
         for part in self.parts:
-            blocks = part._encoded(others, unseen)
-            for block in blocks if part.sources[0].in_memory else read_ahead(blocks):
-                n_read += block.n_read
-                n_rows += len(block.features)
-                if block.dropped is not None and sum(map(len, dropped)) < _MOST_DROPPED:
-                    dropped.append(block.dropped)
-                yield block
+            blocks: Any = part._encoded(others, unseen)
+            with closing(blocks if part.sources[0].in_memory else read_ahead(blocks)) as blocks:
+                for block in blocks:
+                    n_read += block.n_read
+                    n_rows += len(block.features)
+                    if block.dropped is not None and sum(map(len, dropped)) < _MOST_DROPPED:
+                        dropped.append(block.dropped)
+                    yield block
         self.n_dropped, self._n_rows = n_read - n_rows, n_rows
         self.dropped = np.concatenate(dropped) if dropped else None
 
