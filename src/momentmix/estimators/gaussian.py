@@ -55,9 +55,6 @@ class MomentGaussianMixture(MixtureMethods):
         come in its order. Without rows it gives the order alone.
     random_state : int, RandomState, Generator or None, default=None
         The same seed gives the same bits.
-    warm_start : bool, default=False
-        Whether EM starts from the mixture of the last fit, and keeps its order of the components,
-        if it has as many components and the same columns.
     verbose : int, default=0
         Whether to print the stages as they begin. 0 prints nothing; in a terminal or a notebook a
         fit of more than a second shows a progress bar, which is erased at its end.
@@ -119,7 +116,6 @@ class MomentGaussianMixture(MixtureMethods):
         max_passes: int = 100,
         start: Any = None,
         random_state: Any = None,
-        warm_start: bool = False,
         verbose: int = 0,
         n_threads: int | None = None,
     ) -> None:

@@ -91,7 +91,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to rows or a summary, and set the attributes."""
         summary = data if isinstance(data, MomentSummary) else None
         data, options = self._data_options(data)
-        previous = self.__dict__.get("mixture_") if self.warm_start else None
         name = type(self).__name__
         begun = begin_fit(
             data,
@@ -101,7 +100,7 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 missing=self.missing,
                 background=self.background,
                 sample_weight=sample_weight,
-                start=previous if self._can_start(previous) else self.start,
+                start=self.start,
                 random_state=self._seed(),
                 max_passes=self.max_passes,
                 n_threads=self.n_threads,
@@ -116,13 +115,6 @@ class MixtureMethods(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _seed(self) -> Any:
         is_old = isinstance(self.random_state, np.random.RandomState)
         return int(self.random_state.randint(2**31 - 1)) if is_old else self.random_state
-
-    def _can_start(self, previous: Mixture | None) -> bool:
-        """Whether the last mixture has as many components as this fit, and the same columns."""
-        if previous is None or previous.n_components != self.n_components:
-            return False
-        same = previous.feature_names is None or previous.feature_names == self._names()
-        return same and previous.n_columns == self.n_features_in_
 
     def _set_from(self, begun: BegunFit, summary: MomentSummary | None) -> None:
         """Set the attributes that every estimator has."""

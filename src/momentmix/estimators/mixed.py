@@ -51,7 +51,7 @@ class MomentMixture(MixtureMethods):
     background : bool or "auto", default="auto"
         As in `momentmix.fit`, whose tables have typing errors and codes as often as numbers: rows
         far from all others belong to no group, and `predict` gives −1 for them.
-    max_passes, start, random_state, warm_start, verbose, n_threads
+    max_passes, start, random_state, verbose, n_threads
         As for `MomentGaussianMixture`.
 
     Attributes
@@ -96,7 +96,6 @@ class MomentMixture(MixtureMethods):
         max_passes: int = 100,
         start: Any = None,
         random_state: Any = None,
-        warm_start: bool = False,
         verbose: int = 0,
         n_threads: int | None = None,
     ) -> None:

@@ -63,18 +63,6 @@ def test_components_come_in_the_order_of_the_means(rows, model):
         np.testing.assert_array_less(np.abs(parts.means_ - model.means_[order]), 12 * error)
 
 
-@BOTH
-def test_warm_start_goes_on_from_the_last_fit(kind, rows):
-    warm = kind(3, warm_start=True, random_state=0).fit(rows[:1500])
-    first = warm.means_
-    assert warm.fit(rows).result_.winner == "given start"
-    np.testing.assert_allclose(warm.means_, first, atol=0.5)  # the order is kept
-    assert warm.fit(rows[:, 1:]).result_.winner != "given start"
-    assert warm.set_params(n_components=1).fit(rows).result_.winner == "closed form"
-    cold = kind(3, random_state=0).fit(rows[:1500])
-    assert cold.fit(rows).result_.winner != "given start"
-
-
 def test_fit_takes_a_mixture_or_means_as_its_start(rows, model):
     turned = TRUTH.means[::-1]
     by_means = mm.fit(rows, 3, start=turned, random_state=0)
