@@ -118,7 +118,7 @@ def _families(context: Any, option: Any, text: str | None) -> dict[str | int, st
         column, _, family = (x.strip() for x in part.rpartition("="))
         if not column or not family:
             raise click.BadParameter(
-                "columns and their families, as in 'visits=poisson,plan=categorical'; got "
+                "columns and their families, as in 'income=log,plan=categorical'; got "
                 f"{part!r}."
             )
         families[_column(column)] = family
@@ -126,7 +126,7 @@ def _families(context: Any, option: Any, text: str | None) -> dict[str | int, st
 
 
 families_option = click.option(
-    "--families", callback=_families, help="As in 'visits=poisson,A*=log'; others guessed."
+    "--families", callback=_families, help="As in 'plan=categorical,A*=log'; others guessed."
 )
 
 

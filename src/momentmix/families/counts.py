@@ -292,7 +292,6 @@ class Poisson(CountFamily):
 
     name = "poisson"
     singular = "a Poisson count"
-    wider = "negative_binomial"
     highest_power = 64  # tails are light
     compiled = 1
     block_of = PoissonBlock

@@ -143,7 +143,6 @@ class Family(ABC):
     name: ClassVar[str] = ""  # as in ``families={"column": name}``
     noun: ClassVar[str] = ""  # of its values in texts: "numbers", "counts"
     singular: ClassVar[str] = ""  # a value, in findings about its variance
-    wider: ClassVar[str] = ""  # the family of values that vary more, if any
     parameters: ClassVar[Mapping[str, int]] = {}  # of its blocks, and their numbers of axes
     # Names of the mean, the variance and `Block.others` in tables of parameters. Without any, the
     # probabilities of all levels are the parameters.

@@ -35,8 +35,8 @@ from momentmix.arrays import (
 )
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import (
-    block_constants,
     coefficients,
+    coefficients_and_constants,
     features_of,
     standardized,
     statistics,
@@ -326,8 +326,9 @@ class Density:
         Patterns of joined columns are worth many rows; otherwise the rows stay in a cache.
         """
         blocks = self.blocks
-        constants = block_constants(self.parameters)
+        _, constants = coefficients_and_constants(self.parameters)
         constants[:, blocks.single] -= self.log_units[blocks.single]
+        constants[:, [j for block in blocks.joined for j in block]] = 0.0  # by pattern
         entries = _ENTRIES if blocks.joined else 2 * TILE_ENTRIES
         parts, step = [], max(1, entries // blocks.n_statistics)
         for start in range(0, len(rows), step):

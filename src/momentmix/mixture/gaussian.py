@@ -65,52 +65,43 @@ def values_of(features: Float, blocks: Blocks) -> Float:
 # -- parameters ---------------------------------------------------------------------------------
 
 
-def block_constants(parameters: Parameters) -> Float:
-    """Parts of log-densities that no feature enters, (r, d), at the first feature of each block.
-
-    0 for blocks of joined features.
-    """
-    p, single = parameters, parameters.blocks.single
-    constants = np.zeros(p.means.shape)
-    m, v = p.means[:, single], p.variances[:, single]
-    constants[:, single] = -0.5 * (np.log(2 * np.pi * v) + m**2 / v)
-    for distribution, features, _ in p.blocks.stacks:
-        table = distribution.coefficients(p.means[:, features], p.variances[:, features])
-        constants[:, features[:, 0]] = table[..., -1]
-    return constants
-
-
 def coefficients(parameters: Parameters) -> Float:
     """Log-densities, weights included, as linear functions of T(z); (…, r, n_statistics)."""
-    p, blocks = parameters, parameters.blocks
-    precisions = 1.0 / p.variances
-    linear, squares = p.means * precisions, p.means**2 * precisions
-    log_spread = np.log(2 * np.pi * p.variances)
-    # Weight 0 keeps a finite logarithm: products with −∞ raise floating-point flags.
-    constants = np.log(np.maximum(p.weights, 1e-300))
-    spread = p.spread
-    quadratic = np.concatenate([-0.5 * precisions, np.zeros_like(p.covariances)], axis=-1)
+    return coefficients_and_constants(parameters)[0]
+
+
+def coefficients_and_constants(p: Parameters) -> tuple[Float, Float]:
+    """`coefficients`, and the parts of them that no feature enters, (…, r, d).
+
+    These stand at the first feature of each block.
+    """
+    blocks, d, single = p.blocks, p.blocks.n_features, p.blocks.single
+    table = np.zeros((*p.weights.shape, blocks.n_statistics))
+    constants = np.zeros(p.means.shape)
+    m, v = p.means[..., single], p.variances[..., single]
+    table[..., single], table[..., d + single] = m / v, -0.5 / v
+    constants[..., single] = -0.5 * (np.log(2 * np.pi * v) + m**2 / v)
     for features, places in blocks.places:
-        matrices, means = spread[..., places], p.means[..., features]
-        roots = np.linalg.cholesky(matrices)
+        roots, means = np.linalg.cholesky(p.spread[..., places]), p.means[..., features]
         inverse = np.linalg.inv(roots)
-        inverse = inverse.swapaxes(-1, -2) @ inverse
-        product = (inverse @ means[..., None])[..., 0]
-        linear[..., features], squares[..., features] = product, means * product
-        diagonal = np.diagonal(roots, axis1=-2, axis2=-1)
-        log_spread[..., features] = 2 * np.log(diagonal) + np.log(2 * np.pi)
+        precisions = inverse.swapaxes(-1, -2) @ inverse
+        linear = (precisions @ means[..., None])[..., 0]
         # A product of two features stands for both of its places in the matrix.
         halves = np.where(np.eye(features.size, dtype=bool), 0.5, 1.0)
-        quadratic[..., places] = -halves * inverse
-    own_parts = np.zeros((*constants.shape, blocks.n_own))
-    for part, own, places in blocks.stacks:
-        table, k = part.coefficients(p.means[..., own], p.variances[..., own]), own.shape[1]
-        linear[..., own], quadratic[..., own] = table[..., :k], table[..., k : 2 * k]
-        own_parts[..., places] = table[..., 2 * k : -1]
-        squares[..., own], log_spread[..., own] = 0.0, 0.0
-        constants += table[..., -1].sum(axis=-1)
-    constants -= 0.5 * (log_spread + squares).sum(axis=-1)
-    return np.concatenate([linear, quadratic, own_parts, constants[..., None]], axis=-1)
+        table[..., features], table[..., d + places] = linear, -halves * precisions
+        log_roots = np.log(np.diagonal(roots, axis1=-2, axis2=-1)).sum(axis=-1)
+        constants[..., features[0]] = -log_roots - 0.5 * (
+            features.size * np.log(2 * np.pi) + (linear * means).sum(axis=-1)
+        )
+    for part, features, places in blocks.stacks:
+        of_part = part.coefficients(p.means[..., features], p.variances[..., features])
+        k = features.shape[1]
+        table[..., features], table[..., d + features] = of_part[..., :k], of_part[..., k : 2 * k]
+        table[..., d + blocks.n_spread + places] = of_part[..., 2 * k : -1]
+        constants[..., features[:, 0]] = of_part[..., -1]
+    # Weight 0 keeps a finite logarithm: products with −∞ raise floating-point flags.
+    table[..., -1] = np.log(np.maximum(p.weights, 1e-300)) + constants.sum(axis=-1)
+    return table, constants
 
 
 def m_step(statistics: Float, prior: VariancePrior) -> Parameters:

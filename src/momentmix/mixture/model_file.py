@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from momentmix.atomic_file import atomic_write
 from momentmix.errors import ModelFileError
 from momentmix.families.block import Block
-from momentmix.families.family import FAMILIES, named
+from momentmix.families.family import is_family, named
 from momentmix.json_fields import (
     Decoder,
     Fields,
@@ -31,14 +31,13 @@ from momentmix.json_fields import (
     text,
 )
 from momentmix.mixture.columns import placed, schema_of
-from momentmix.tables.names import check_encodable, check_feature_names
+from momentmix.tables.names import check_encodable
 from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
 FORMAT, VERSION = "momentmix.Mixture", 4
-_LARGEST_LEVEL = 2**53  # float64, in which cells come, holds all integers up to it
 
 
 # -- writing ------------------------------------------------------------------------------------
@@ -99,6 +98,7 @@ def load_model(path: str | os.PathLike[str]) -> tuple[Mixture, dict[str, Any] | 
         check_version(document, "it", VERSION)
         contents = _CONTENTS(document, "")
         schema, background = contents["schema"], contents.get("background")
+        check_encodable([x for c in schema.columns for x in c.levels if isinstance(x, str)])
         mixture = mixture_of_blocks(contents["weights"], _blocks_in(contents, schema), schema)
         if background is not None:
             blocks = _blocks_in(background, schema)
@@ -146,26 +146,14 @@ def _record(value: Any, place: str) -> Any:
     return value
 
 
-def _schema(value: Any, place: str) -> Schema:
-    schema = Schema.from_dict(value, place)
-    if schema.column_names is not None:
-        check_feature_names(schema.column_names)
-    for level in (level for column in schema.columns for level in column.levels):
-        if isinstance(level, str):
-            check_encodable([level])
-        elif abs(level) > _LARGEST_LEVEL:
-            raise ValueError(f"{place}.columns.levels must be integers from −2^53 to 2^53")
-    return schema
-
-
 def _block(value: Any, place: str) -> Any:
     family = value.get("family") if isinstance(value, dict) else None
-    if not isinstance(family, str) or family not in FAMILIES:
+    if not is_family(family):
         raise ValueError(f"{place} must hold objects with a family that is known")
-    axes, seen = FAMILIES[family].parameters, value.get("seen")
+    seen = value.get("seen")
     is_wide = isinstance(seen, list) and bool(seen) and isinstance(seen[0], list)
     fields: dict[str, Decoder] = {"columns": list_of(integer(0)), "family": text}
-    fields |= {key: array(*(None,) * n_axes) for key, n_axes in axes.items()}
+    fields |= {key: array(*(None,) * n) for key, n in named(family).parameters.items()}
     return Fields(dict, {**fields, "seen": optional(array(*(None,) * (1 + is_wide)))})(value, place)
 
 
@@ -175,7 +163,7 @@ _CONTENTS = Fields(
     {
         "format": _anything,
         "version": _anything,
-        "schema": _schema,
+        "schema": Schema.from_dict,
         **_PARAMETERS,
         "background": Fields(dict, {"weight": number(0, 1), **_PARAMETERS}),
         "fit": _record,

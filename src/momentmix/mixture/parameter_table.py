@@ -17,8 +17,6 @@ import numpy as np
 from momentmix._typing import Float
 from momentmix.families.column import Level
 from momentmix.mixture.columns import column_seen
-from momentmix.mixture.gaussian import center_and_scale
-from momentmix.mixture.parameters import Parameters
 from momentmix.wording import short_repr
 
 if TYPE_CHECKING:
@@ -221,9 +219,12 @@ def numeric_columns(mixture: Mixture) -> list[int]:
 def overall_spread(mixture: Mixture) -> tuple[Float, Float]:
     """Mean and standard deviation of each column over all components, where it is seen."""
     seen = np.nan_to_num(column_seen(mixture.blocks, mixture.n_columns), nan=1.0)
+    means, variances = np.nan_to_num(mixture.means), np.nan_to_num(mixture.variances)
     shares = mixture.weights[:, None] * seen * ~np.isnan(mixture.means)
     shares /= np.maximum(shares.sum(axis=0), 1e-300)
-    tables = (np.nan_to_num(x).T[:, :, None] for x in (mixture.means, mixture.variances))
-    parts = map(Parameters, shares.T, *tables)
-    center, scale = np.hstack([center_and_scale(part) for part in parts])
-    return center, scale
+    center = (shares * means).sum(axis=0)
+    unit = np.maximum(np.abs(means - center), np.sqrt(variances)).max(axis=0)
+    unit = np.where(unit > 0, unit, 1.0)  # no square overflows
+    squares = (np.sqrt(variances) / unit) ** 2 + ((means - center) / unit) ** 2
+    spread = (shares * squares).sum(axis=0)
+    return center, unit * np.sqrt(np.where(spread > 0, spread, 1.0))

@@ -185,14 +185,7 @@ class Parameters:
 
     def restored(self, shift: Float, scale: Float) -> Parameters:
         """Parameters of z·scale + shift: the inverse of `standardized`."""
-        j, k = self.blocks.pairs.T
-        return replace(
-            self,
-            means=self.means * scale + shift,
-            variances=self.variances * scale**2,
-            covariances=self.covariances * (scale[j] * scale[k]),
-            blocks=self.blocks.rescaled(-shift / scale, 1.0 / scale),
-        )
+        return self.standardized(-shift / scale, 1.0 / scale)
 
     def completed(self) -> Parameters:
         """The same with means that the distributions allow, and variances that follow from them."""
