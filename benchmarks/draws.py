@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import numpy as np
 from scipy.spatial.distance import pdist
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 import momentmix as mm
 
@@ -263,9 +263,6 @@ class Columns:
                 part = np.where(missing, np.log1p(-np.minimum(q, 1 - 1e-12)), part + np.log(q))
             joint += part
         return joint
-
-    def log_likelihood(self, table):
-        return float(logsumexp(self.joint(table), axis=1).mean())
 
     def accuracy(self, table, labels):
         return float((self.joint(table).argmax(axis=1) == labels).mean())

@@ -4,7 +4,6 @@
     python benchmarks/fit.py large -r 6 -n 3e5
     python benchmarks/fit.py full            # full covariances, 1e5 × 15 rows
     python benchmarks/fit.py summaries       # 15 columns, 6, 8 and 20 groups; --full: 40 columns
-    python benchmarks/fit.py blocks          # number and blocks from a summary, both "auto"
     python benchmarks/fit.py small           # four known tables of 150 to 1,797 rows
     python benchmarks/fit.py held-out        # 100 distributions, samples of 100 to 500 rows
 
@@ -93,31 +92,6 @@ def summaries(a):
         )  # fmt: skip
 
 
-SHAPES = (
-    ((3, 3, 3), 3), ((3,) * 5, 4), ((2,) * 8, 6), ((4, 4, 4, 1, 1, 1), 3), ((5,) * 4, 4),
-    ((1, 2, 3, 4, 5, 2), 3), ((4,) * 6, 4), ((6, 5, 4, 3, 2, 1, 1, 1, 1), 5),
-    ((1,) * 6, 2), ((1,) * 8, 4), ((1,) * 10, 5), ((1,) * 15, 3), ((1,) * 15, 6),
-)  # fmt: skip
-
-
-def blocks(a):
-    """Right numbers of components and blocks from summaries, also where no columns are joined."""
-    n_right = n_same = 0
-    for k, (sizes, r) in enumerate(SHAPES):
-        rng = np.random.default_rng([24, a.first, k])
-        truth, groups = draws.block_mixture(sizes, r, rng)
-        summary = mm.summarize(truth.sample(50_000, rng)[0], order=4)
-        result, seconds = timed(lambda: ours(summary, "auto", blocks="auto"))  # noqa: B023
-        joined = [list(b.columns) for b in result.mixture.blocks if len(b.columns) > 1]
-        n_right += result.mixture.n_components == r
-        n_same += joined == groups
-        print(
-            f"{sizes}, {r} groups: {result.mixture.n_components}, blocks "
-            f"{'right' if joined == groups else joined}, {seconds:.1f} s", flush=True,
-        )  # fmt: skip
-    print(f"number right in {n_right}, blocks in {n_same} of {len(SHAPES)}")
-
-
 def small(a):
     """Known tables, whole and, for the likelihood of fresh rows, two thirds of them."""
     warm_up()
@@ -192,7 +166,7 @@ def held_out(a):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    tasks = (large, full, summaries, blocks, small, held_out)
+    tasks = (large, full, summaries, small, held_out)
     commands = {task.__name__.replace("_", "-"): task for task in tasks}
     parser.add_argument("task", choices=commands)
     parser.add_argument("--first", type=int, default=0, help="the first seed")

@@ -16,7 +16,6 @@ import argparse
 import os
 import subprocess
 import tempfile
-import time
 import warnings
 from pathlib import Path
 
@@ -24,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "2")
 
 import numpy as np
 import pandas as pd
+from results import timed
 from sklearn import datasets
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
@@ -36,58 +36,50 @@ import momentmix as mm
 MOST = 15  # groups that a peer may choose
 MANY = 5  # classes: tables with fewer are counted apart
 
-# name: (R package, expression of a frame, column of the classes)
-R_TABLES = {
-    "crabs": ("MASS", "transform(crabs, class=paste(sp, sex))[,-(1:3)]", "class"),
-    "biopsy": ("MASS", "na.omit(biopsy[,-1])", "class"),
-    "glass": ("MASS", "fgl", "type"),
-    "banknote": ("mclust", "banknote", "Status"),
-    "diabetes": ("mclust", "diabetes", "class"),
-    "thyroid": ("mclust", "thyroid", "Diagnosis"),
-    "olive regions": ("dslabs", "olive[,-2]", "region"),
-    "olive areas": ("dslabs", "olive[,-1]", "area"),
-    "tissue, 10 PCs": (
-        "dslabs",
-        "data.frame(prcomp(tissue_gene_expression$x)$x[,1:10], class=tissue_gene_expression$y)",
-        "class",
-    ),
-    "oils": ("modeldata", "oils", "class"),
-    "penguins, no gaps": ("modeldata", "na.omit(penguins[,c(1,3:6)])", "species"),
-}
-R_HELD_BACK = {
-    "vehicle": ("mlbench", "Vehicle", "Class"),
-    "vowel": ("mlbench", "Vowel[,-1]", "Class"),
-    "ionosphere": ("mlbench", "Ionosphere[,-(1:2)]", "Class"),
-    "zoo": ("mlbench", "transform(Zoo, legs=factor(legs))", "type"),
-    "satellite, 10 PCs": (
-        "mlbench",
-        "data.frame(prcomp(Satellite[,-37])$x[,1:10], class=Satellite$classes)",
-        "class",
-    ),
-    "wines": ("kohonen", "data.frame(wines, class=vintages)", "class"),
-    "scat": ("modeldata", "na.omit(scat[,c(1,6:19)])", "Species"),
-    "body": ("gclus", "body", "Gender"),
-    "skulls": ("HSAUR3", "skulls", "epoch"),
-    "pottery": ("HSAUR3", "pottery", "kiln"),
-    "cushings": ("MASS", "Cushings", "Type"),
-    "letters A to E": ("mlbench", "subset(LetterRecognition, lettr %in% LETTERS[1:5])", "lettr"),
-}
+# name, R package, expression of a frame, column of the classes
+R_TABLES = """
+crabs            | MASS      | transform(crabs, class=paste(sp, sex))[,-(1:3)] | class
+biopsy           | MASS      | na.omit(biopsy[,-1]) | class
+glass            | MASS      | fgl | type
+banknote         | mclust    | banknote | Status
+diabetes         | mclust    | diabetes | class
+thyroid          | mclust    | thyroid | Diagnosis
+olive regions    | dslabs    | olive[,-2] | region
+olive areas      | dslabs    | olive[,-1] | area
+tissue, 10 PCs   | dslabs    | with(tissue_gene_expression, data.frame(prcomp(x)$x[,1:10], y)) | y
+oils             | modeldata | oils | class
+penguins, no gaps| modeldata | na.omit(penguins[,c(1,3:6)]) | species
+"""
+R_HELD_BACK = """
+vehicle          | mlbench   | Vehicle | Class
+vowel            | mlbench   | Vowel[,-1] | Class
+ionosphere       | mlbench   | Ionosphere[,-(1:2)] | Class
+zoo              | mlbench   | transform(Zoo, legs=factor(legs)) | type
+satellite, 10 PCs| mlbench   | with(Satellite, data.frame(prcomp(Satellite[,-37])$x[,1:10], classes)) | classes
+wines            | kohonen   | data.frame(wines, class=vintages) | class
+scat             | modeldata | na.omit(scat[,c(1,6:19)]) | Species
+body             | gclus     | body | Gender
+skulls           | HSAUR3    | skulls | epoch
+pottery          | HSAUR3    | pottery | kiln
+cushings         | MASS      | Cushings | Type
+letters A to E   | mlbench   | subset(LetterRecognition, lettr %in% LETTERS[1:5]) | lettr
+"""  # noqa: E501
 
 
-def from_r(tables, folder):
+def run_r(script):
+    subprocess.run(["Rscript", "-e", script], check=True, capture_output=True)
+
+
+def from_r(listed, folder):
     """Frames and classes of R's tables by name; packages that are missing are named."""
-    frames = {}
-    for k, (name, (package, expression, label)) in enumerate(tables.items()):
-        path = Path(folder) / f"{k}.csv"
-        script = (
-            f"suppressMessages(library({package})); "
-            "for (x in c('biopsy')) try(data(list=data(package='"
-            + package
-            + "')$results[,'Item']), "
-            f"silent=TRUE); write.csv({expression}, '{path}', row.names=FALSE)"
+    frames, path = {}, Path(folder) / "table.csv"
+    for line in listed.strip().splitlines():
+        name, package, expression, label = (part.strip() for part in line.split("|"))
+        load = f"suppressMessages(library({package})); " + (
+            f"try(data(list=data(package='{package}')$results[,'Item']), silent=TRUE); "
         )
         try:
-            subprocess.run(["Rscript", "-e", script], check=True, capture_output=True)
+            run_r(f"{load} write.csv({expression}, '{path}', row.names=FALSE)")
         except (FileNotFoundError, subprocess.CalledProcessError):
             print(f"{name}: no table, for want of R's package {package}")
             continue
@@ -108,20 +100,16 @@ def tables(held_back, folder):
     frames["digits, 10 PCs"] = pd.DataFrame(scores).add_prefix("pc"), labels
     votes = pd.read_csv(mm.example_table("votes"))
     party = votes.pop(votes.columns[0]).to_numpy()
-    frames["votes"] = votes, party
-    return {**frames, **from_r(R_TABLES, folder)}
+    return {**frames, "votes": (votes, party), **from_r(R_TABLES, folder)}
 
 
-# -- answers: labels, number of groups, verdict ----------------------------------------------------
+# -- answers: labels, verdict ---------------------------------------------------------------------
 
 
 def of_momentmix(frame, n_components):
-    has_missing = bool(frame.isna().any().any())
-    result = mm.fit(
-        frame, n_components or "auto", missing="mar" if has_missing else "error", random_state=0
-    )
-    labels = result.mixture.predict(frame)
-    return labels, result.mixture.n_components, result.certificate.verdict
+    missing = "mar" if frame.isna().any(axis=None) else "error"
+    result = mm.fit(frame, n_components or "auto", missing=missing, random_state=0)
+    return result.mixture.predict(frame), result.certificate.verdict
 
 
 def _numbers(frame):
@@ -136,8 +124,7 @@ def of_full_covariances(frame, n_components):
         GaussianMixture(r, n_init=3, reg_covar=1e-4, random_state=0).fit(rows)
         for r in ([n_components] if n_components else range(1, min(MOST, len(rows) // 10) + 1))
     ]
-    best = min(fits, key=lambda fit: fit.bic(rows))
-    return best.predict(rows), best.n_components, ""
+    return min(fits, key=lambda fit: fit.bic(rows)).predict(rows), ""
 
 
 def of_k_means(frame, n_components):
@@ -146,8 +133,7 @@ def of_k_means(frame, n_components):
         KMeans(r, n_init=10, random_state=0).fit_predict(rows)
         for r in ([n_components] if n_components else range(2, MOST + 1))
     ]
-    best = fits[0] if n_components else max(fits, key=lambda k: silhouette_score(rows, k))
-    return best, int(best.max()) + 1, ""
+    return max(fits, key=lambda k: silhouette_score(rows, k) if len(fits) > 1 else 0), ""
 
 
 def of_mclust(frame, n_components):
@@ -156,14 +142,12 @@ def of_mclust(frame, n_components):
         source, target = Path(folder) / "x.csv", Path(folder) / "y.csv"
         pd.DataFrame(_numbers(frame)).to_csv(source, index=False)
         groups = f", G={n_components}" if n_components else ""
-        script = (
+        run_r(
             "suppressMessages(library(mclust)); set.seed(1); "
             f"fit <- Mclust(as.matrix(read.csv('{source}')), verbose=FALSE{groups}); "
             f"write.csv(fit$classification, '{target}', row.names=FALSE)"
         )
-        subprocess.run(["Rscript", "-e", script], check=True, capture_output=True)
-        labels = pd.read_csv(target).iloc[:, 0].to_numpy()
-    return labels, len(set(labels)), ""
+        return pd.read_csv(target).iloc[:, 0].to_numpy(), ""
 
 
 METHODS = {
@@ -182,17 +166,15 @@ def compare(frames, given, methods):
     print(f"{'table':<20} {'rows':>6} {'classes':>7}", *(f"{m:>26}" for m in methods))
     scores = {method: [] for method in methods}
     for name, (frame, labels) in frames.items():
-        truth = len(set(labels))
-        cells = []
+        truth, cells = len(set(labels)), []
         for method in methods:
-            start = time.perf_counter()
+            fit = METHODS[method]
             try:
-                predicted, n, verdict = METHODS[method](frame, truth if given else None)
+                (predicted, verdict), seconds = timed(lambda: fit(frame, truth if given else None))  # noqa: B023
             except (FileNotFoundError, subprocess.CalledProcessError) as error:
                 cells.append(f"{type(error).__name__:>26}")
                 continue
-            seconds = time.perf_counter() - start
-            index = adjusted_rand_score(labels, predicted)
+            n, index = len(set(predicted[predicted >= 0])), adjusted_rand_score(labels, predicted)
             scores[method].append((truth, index, n == truth))
             cells.append(f"{n:>3} {index:6.3f} {verdict:>10} {seconds:4.1f}")
         print(f"{name:<20} {len(frame):>6} {truth:>7}", *cells, flush=True)
@@ -220,31 +202,27 @@ def in_other_orders(frames, given, n_orders):
             signs = rng.choice([-1.0, 1.0], len(numbers))
             other = frame.assign(**{c: frame[c] * s for c, s in zip(numbers, signs, strict=True)})
             answers.append(of_momentmix(other[rng.permutation(frame.columns)], n)[0])
-        indices = [adjusted_rand_score(answers[0], a) for a in answers[1:]]
-        numbers_of_groups = [len(set(a[a >= 0])) for a in answers]
-        print(
-            f"{name:<20} groups {numbers_of_groups}, least agreement {min(indices):.3f}", flush=True
-        )
+        least = min(adjusted_rand_score(answers[0], answer) for answer in answers[1:])
+        sizes = [len(set(answer[answer >= 0])) for answer in answers]
+        print(f"{name:<20} groups {sizes}, least agreement {least:.3f}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--given", action="store_true", help="the number of classes is given")
     parser.add_argument("--held-back", action="store_true", help="tables nothing was tuned on")
     parser.add_argument("--orders", type=int, help="orders and signs of columns to try")
     parser.add_argument("--only", nargs="+", help="names of tables")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    options = parser.parse_args()
+    a = parser.parse_args()
     warnings.simplefilter("ignore")
     with tempfile.TemporaryDirectory() as folder:
-        frames = tables(options.held_back, folder)
-    frames = {k: v for k, v in frames.items() if not options.only or k in options.only}
-    if options.orders:
-        in_other_orders(frames, options.given, options.orders)
+        frames = tables(a.held_back, folder)
+    frames = {k: v for k, v in frames.items() if not a.only or k in a.only}
+    if a.orders:
+        in_other_orders(frames, a.given, a.orders)
     else:
-        compare(frames, options.given, options.methods)
+        compare(frames, a.given, a.methods)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     python benchmarks/passes.py                              # all tasks of this checkout
     python benchmarks/passes.py fit-rows --before FOLDER     # some of them, beside another
-    python benchmarks/passes.py rates                        # µs a row of sums, share of dgemm
 
 Every task runs in a process of its own, the checkouts in turn, so that both meet the same noise of
 the machine. A task checks its answer before it prints a time. The table has the best time and the
@@ -16,8 +15,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from concurrent.futures import ThreadPoolExecutor
-from math import comb
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parents[1]
@@ -211,61 +208,12 @@ def in_turns(checkouts, task, rounds):
     return [tuple(map(min, zip(*runs[checkout], strict=True))) for checkout in checkouts]
 
 
-# -- sums of moments, beside products of matrices -------------------------------------------------
-
-
-def rates():
-    """µs a row of `summarize` on one and two threads, and its share of the rate of dgemm."""
-    import numpy as np
-    from results import best_of
-    from threadpoolctl import threadpool_limits
-
-    import momentmix as mm
-
-    size = 768
-    for d, m, n in ((15, 4, 600_000), (15, 6, 200_000), (30, 4, 200_000)):
-        rows = np.random.default_rng(0).standard_normal((n, d)) + 3
-        # Two operations for each row and distinct moment, and for y_j²·y_I with |I| ≤ 2.
-        operations = 2 * n * (
-            sum(comb(d, t) for t in range(m + 1))
-            + sum(d * comb(d - 1, s) for s in range(min(2, m - 1) + 1))
-        )  # fmt: skip
-        for n_threads in (1, 2):
-            arrays = [[np.ones((size, size)) for _ in range(3)] for _ in range(n_threads)]
-            with threadpool_limits(1), ThreadPoolExecutor(n_threads) as pool:
-                (mine, products), (summary, _) = best_of(
-                    7,
-                    lambda: closed(mm.summarize(rows, m, n_threads=n_threads)),  # noqa: B023
-                    lambda: list(pool.map(lambda x: products_of(*x), arrays)),  # noqa: B023
-                )
-            if not np.allclose(summary.mean, rows.mean(axis=0), rtol=1e-12):
-                raise SystemExit("wrong means")
-            share = operations / mine / (n_threads * 8 * 2 * size**3 / products)
-            print(
-                f"({d}, {m}), {n_threads} threads: {mine / n * 1e6:.3f} µs a row, {share:.0%} of "
-                "dgemm", flush=True,
-            )  # fmt: skip
-
-
-def closed(summary):
-    """The summary, after a look at it, which closes the sums."""
-    summary.mean  # noqa: B018
-    return summary
-
-
-def products_of(a, b, out):
-    for _ in range(8):
-        a.dot(b, out=out)
-
-
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("tasks", nargs="*", help=f"rates, or some of {', '.join(TASKS)}")
+    parser.add_argument("tasks", nargs="*", help=f"some of {', '.join(TASKS)}")
     parser.add_argument("--before", type=Path, help="another checkout")
     parser.add_argument("--rounds", type=int, default=3)
     a = parser.parse_args()
-    if a.tasks == ["rates"]:
-        return rates()
     checkouts = [a.before.resolve(), HERE] if a.before else [HERE]
     for name in a.tasks or TASKS:
         start = time.perf_counter()
@@ -276,7 +224,6 @@ def main():
                 *(now / before for before, now in zip(*pairs, strict=True))
             )
         print(f"{name:16} {text}  ({time.perf_counter() - start:.0f} s)", flush=True)
-    return None
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
     python benchmarks/trust.py structured --jobs 2      # wrong and passed; with rows, beside EM
     python benchmarks/trust.py generic --jobs 2         # good fits that are passed
-    python benchmarks/trust.py shape --jobs 2           # a column that is not Gaussian is named
     python benchmarks/trust.py intervals --jobs 2       # coverage of 95 % intervals
 
 Losses are Bayes accuracy − accuracy on 50,000 fresh rows, best permutation of the labels; nats are
@@ -22,7 +21,6 @@ os.environ.setdefault("MKL_NUM_THREADS", "1")
 
 import draws
 import numpy as np
-import pandas as pd
 from draws import GENERIC
 from results import accuracies, as_mixture, each, nearest, share, sklearn_fit, within
 
@@ -42,9 +40,6 @@ STRUCTURED = (
 )
 # A wrong fit of these assigns rows well all the same; only the likelihood shows it.
 JUDGED_BY_LIKELIHOOD = ("two columns",)
-SHAPES = ("exponential", "uniform", "bimodal", "row number")
-CONTROLS = ("normal", "no column")
-EXTRA = "extra_column"  # a name that no sentence holds by chance
 
 
 # -- distributions and fits -----------------------------------------------------------------------
@@ -74,13 +69,11 @@ def fitted(data, n_components, **options):
     start = time.perf_counter()
     try:
         fit = mm.fit(data, n_components, random_state=0, n_threads=1, **options)
-    except mm.MomentmixError as error:
-        return None, {"verdict": "refused", "reasons": [str(error)]}
+    except mm.MomentmixError:
+        return None, {"verdict": "refused"}
     certificate = fit.certificate
     return fit, {
         "verdict": certificate.verdict,
-        "reasons": list(certificate.reasons),
-        "findings": [finding.text for finding in certificate.findings],
         "n_components": fit.mixture.n_components,
         "seconds": time.perf_counter() - start,
     }
@@ -180,52 +173,6 @@ def generic_counts(results, a):
         )
 
 
-# -- a column of another shape --------------------------------------------------------------------
-
-
-def extra_column(kind, n, rng):
-    if kind == "exponential":
-        return rng.exponential(size=n)
-    if kind == "uniform":
-        return rng.uniform(size=n)
-    if kind == "bimodal":
-        return rng.normal(size=n) + 6 * rng.integers(2, size=n)
-    return rng.normal(size=n) if kind == "normal" else np.arange(n, dtype=float)
-
-
-def shape(case, a):
-    """A column that is not Gaussian, and controls: is it named, and the fit not passed?"""
-    extra = (SHAPES + CONTROLS)[case % len(SHAPES + CONTROLS)]
-    rng = np.random.default_rng([a.first, case])
-    d, r = int(rng.integers(6, 13)), int(rng.integers(2, 5))
-    kind = ("separated", "shared")[int(rng.integers(2))]
-    truth = GENERIC[kind](r, d, rng)
-    rows, _ = truth.sample(20_000, rng)
-    table = pd.DataFrame(rows).add_prefix("x")
-    if extra != "no column":
-        position = int(rng.integers(d + 1))
-        table.insert(position, EXTRA, extra_column(extra, len(rows), rng))
-    result = named(case, kind, truth, rows) | {"extra": extra}
-    families = dict.fromkeys(table, "gaussian")  # nothing is guessed, as a row number would be
-    for data in ("rows", "summary"):
-        given = table if data == "rows" else mm.summarize(table, order=a.order, families=families)
-        _, record = fitted(given, r, families=families if data == "rows" else None)
-        sentences = record["reasons"] + record.get("findings", [])
-        result[data] = record | {"names": any(EXTRA in text for text in sentences)}
-    return result
-
-
-def shape_counts(results, a):
-    for data in ("rows", "summary"):
-        counted = [x[data] for x in results if x["extra"] in SHAPES]
-        right = sum(record["names"] and not passed(record) for record in counted)
-        yield f"from {data}: named {share(right, len(counted))}"
-        for kind in SHAPES + CONTROLS:
-            some = [x[data] for x in results if x["extra"] == kind]
-            count = sum(record["names"] for record in some)
-            yield f"    {kind:>18}: named in {count} of {len(some)}; {verdicts(some)}"
-
-
 # -- intervals ------------------------------------------------------------------------------------
 
 
@@ -275,7 +222,7 @@ def line_of(result):
     for name in ("summary", "rows", "em"):
         if name in result:
             record = result[name]
-            shown = ("verdict", "n_components", "loss", "nats", "names")
+            shown = ("verdict", "n_components", "loss", "nats")
             parts.append(f"{name} " + ", ".join(f"{record[k]:.4}" if isinstance(record[k], float)
                          else f"{record[k]}" for k in shown if k in record))  # fmt: skip
     return " | ".join(parts)
@@ -292,7 +239,6 @@ def attempt(command, a, case):
 COMMANDS = {
     "structured": (structured, structured_counts, 60),
     "generic": (generic, generic_counts, 150),
-    "shape": (shape, shape_counts, 150),
     "intervals": (intervals, intervals_counts, 60),
 }
 
