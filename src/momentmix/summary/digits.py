@@ -26,7 +26,7 @@ import numpy as np
 
 from momentmix._typing import Float, Int
 from momentmix.native import code
-from momentmix.summary.layout import Layout, Line, factors_of, passes, places
+from momentmix.summary.layout import Layout, Line, passes, products_of
 
 QUANTUM_BITS = 96  # far below the rounding errors of a block; see ``blocks``
 DIGIT_BITS = 32
@@ -154,7 +154,7 @@ def finer(layout: Layout, digits: Int, bits: Sequence[int]) -> Int:
     """Sums in units finer by 2^bits[j]."""
     if not any(bits):
         return digits
-    whole, rest = np.divmod(factors_of(layout).exponents(np.array(bits)), DIGIT_BITS)
+    whole, rest = np.divmod(products_of(layout).sums(np.array(bits)), DIGIT_BITS)
     shifted = carried(digits << rest)
     result = np.zeros((len(shifted) + int(whole.max()), layout.n_entries), dtype=np.int64)
     for k in np.unique(whole).tolist():
@@ -167,12 +167,12 @@ def moved(layout: Layout, digits: Int, deltas: Sequence[int], masks: Masks = ())
     """Sums about origins that are moved by integers."""
     if not any(deltas):
         return digits
-    every, seen_of = factors_of(layout), dict(masks)
+    products, seen_of = products_of(layout), dict(masks)
     bits = max(map(abs, deltas)).bit_length() + 1
-    room = np.zeros((every.degree * bits // DIGIT_BITS + 2, layout.n_entries), dtype=np.int64)
+    room = np.zeros((products.width * bits // DIGIT_BITS + 2, layout.n_entries), dtype=np.int64)
     values = np.ascontiguousarray(np.concatenate([digits, room]).T)
     for j, delta in enumerate(deltas):
-        lines, parts = every.lines[j] if delta else [], _digits_of(delta)
+        lines, parts = products.lines[j] if delta else [], _digits_of(delta)
         if lines and j in seen_of:
             lines = [_masked_line(layout, j, seen_of[j]), *lines[1:]]
         for line in passes(lines):
@@ -208,15 +208,14 @@ def _subtract_multiples(values: Int, line: Line, factor: int, shift: int) -> Non
 
 @lru_cache(maxsize=256)
 def _masked_line(layout: Layout, value: int, seen: int) -> Line:
-    """The moments u·R of a masked feature, and those with s in the place of u."""
-    moments, _ = factors_of(layout).lines[value][0]
-    features = factors_of(layout).features[moments].astype(np.int64)
-    degrees = factors_of(layout).degrees[moments].astype(np.int64)
-    is_seen = features == seen
-    degrees[is_seen] = 1
-    degrees[(features == value) & is_seen.any(axis=1)[:, None]] = 0
-    features[features == value] = seen
-    return Line(moments, places(layout, features, degrees))
+    """The moments u·R of a masked feature, and those with s in the place of u, once in all."""
+    products = products_of(layout)
+    moments, _ = products.lines[value][0]
+    indices = products.indices[moments]
+    holds = (indices == seen + 1).any(axis=1)[:, None]
+    return Line(
+        moments, products.places(np.where(indices == value + 1, (seen + 1) * ~holds, indices))
+    )
 
 
 def reframed(layout: Layout, digits: Int, old: Frame, new: Frame, masks: Masks = ()) -> Int:
@@ -232,10 +231,12 @@ def reframed(layout: Layout, digits: Int, old: Frame, new: Frame, masks: Masks =
 
 def of_features(layout: Layout, digits: Int, new: Layout, numbers: Sequence[int]) -> Int:
     """The sums of a layout of some features, by their numbers; n_features for one that is 1."""
-    factors, d = factors_of(new), layout.n_features
-    features = np.append(numbers, d)[factors.features]
-    degrees = np.where(features < d, factors.degrees, 0)
-    return carried(digits[:, places(layout, features, degrees)])
+    names = np.append(0, np.array(numbers) + 1)
+    names[names > layout.n_features] = 0
+    old, indices = products_of(layout), names[products_of(new).indices]
+    surplus = indices.shape[1] - old.width
+    indices = np.sort(indices, axis=1)[:, max(0, surplus) :]
+    return carried(digits[:, old.places(np.pad(indices, ((0, 0), (max(0, -surplus), 0))))])
 
 
 class FramedSums(NamedTuple):

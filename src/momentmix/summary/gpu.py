@@ -27,7 +27,7 @@ from momentmix.index_sets import index_sets
 from momentmix.summary.blocks import BLOCK as BLOCK_ROWS
 from momentmix.summary.blocks import OpenShard, digits_needed, fits, units_of
 from momentmix.summary.kernel import add_digits
-from momentmix.summary.layout import Layout, factors_of
+from momentmix.summary.layout import Layout, products_of
 
 try:
     import triton
@@ -409,10 +409,9 @@ class TilePlan(NamedTuple):
 
 def tile_plan(layout: Layout) -> TilePlan:
     """Return the plan with the fewer tiles, for all sections but the high ones."""
-    d, f, products = layout.n_features, _n_factors(layout), factors_of(layout)
-    features, degrees = (x[: layout.n_low] for x in (products.features, products.degrees))
-    squared = np.where(degrees == 2, features, d)
-    factors = np.sort(np.hstack([features, squared]), axis=1)[:, : 2 * f].astype(np.int64)
+    d, f = layout.n_features, _n_factors(layout)
+    indices = products_of(layout).indices[: layout.n_low].astype(np.int64)
+    factors = np.sort(np.where(indices > 0, indices - 1, d), axis=1)[:, : 2 * f]
     plans = [_staircase(factors, d)]
     if f == 2 and d <= _MOST_IN_TRIANGLE:
         plans.insert(0, _triangle(factors, d))

@@ -28,7 +28,7 @@ from momentmix.arrays import readable
 from momentmix.native import code
 from momentmix.parallel import few_threads
 from momentmix.summary.digits import rounder
-from momentmix.summary.layout import Layout, factors_of
+from momentmix.summary.layout import Layout, products_of
 
 Units = tuple[Float, Float]
 """Inverse scale (powers of two) and shift (integers), each of shape (n_features,)."""
@@ -180,18 +180,13 @@ def _halves(layout: Layout) -> tuple[Int, Int]:
     The left half has the highest indices. Repeated ones come last, where the right half has room
     for two: then few right monomials have repetitions.
     """
-    base, factors = layout.n_features + 1, factors_of(layout)
-    is_small = factors.degrees.sum(axis=1) < 4
-    columns = []  # indices, plus or minus the base where they are repeated; 0 for none
-    for feature, own in zip(factors.features.T.astype(np.int64), factors.degrees.T, strict=True):
-        shift = np.where(own > 1, np.where(is_small, base, -base), 0)
-        columns += [
-            np.where(own >= p, 2 * base + feature + 1 + shift, 0)
-            for p in range(1, int(own.max()) + 1)
-        ]
-    indices = -np.sort(-np.stack(columns, axis=1), axis=1)
-    sizes = ((indices > 0).sum(axis=1, keepdims=True) + 1) // 2
-    indices %= base
+    base, indices = layout.n_features + 1, products_of(layout).indices.astype(np.int64)
+    n_factors = (indices > 0).sum(axis=1, keepdims=True)
+    is_same = np.pad(indices[:, 1:] == indices[:, :-1], ((0, 0), (1, 1)))
+    is_repeated = is_same[:, 1:] | is_same[:, :-1]
+    shift = np.where(is_repeated, np.where(n_factors < 4, base, -base), 0)
+    indices = -np.sort(np.where(indices > 0, -2 * base - indices - shift, 0), axis=1) % base
+    sizes = (n_factors + 1) // 2
     is_left, width = np.arange(indices.shape[1]) < sizes, int(sizes.max())
     left, right = (np.sort(np.where(own, indices, 0), axis=1) for own in (is_left, ~is_left))
     return left[:, -width:], right[:, -width:]

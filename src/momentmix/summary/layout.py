@@ -13,9 +13,9 @@ last two kinds all moments of degree 4 of two features are complete; they need y
 
 Differs from the paper: the paper keeps order m and q = m−2 only.
 
-Every moment has its *factors*, features and degrees (n_entries, w), and the layout is closed under
-divisors: all maps of sums (a moved origin, other units, fewer features) are written with one table,
-``lines``, whatever the kinds of sections.
+Every moment is a row of *indices*, (n_entries, w): 0 is the constant 1, feature j has index j + 1,
+repeated as often as it is a factor. The layout is closed under divisors: all maps of sums (a moved
+origin, other units, fewer features) are written with these, whatever the kinds of sections.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from math import comb, prod
 from typing import Literal, NamedTuple
 
@@ -31,7 +31,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, check_count
-from momentmix.index_sets import check_countable, colex_rank, index_sets, sets_without
+from momentmix.index_sets import check_countable, index_sets, sets_without
 from momentmix.lazy import lazy_property
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
@@ -121,9 +121,9 @@ def known(layout: Layout) -> Layout:
     return layout
 
 
-# -- factors of the moments --------------------------------------------------------------------
+# -- products -----------------------------------------------------------------------------------
 
-_LEADING = {"squared": 2, "cubed": 3}  # degree of the last factor of each product
+_LEADING = {"squared": 2, "cubed": 3}  # degree of the feature of each row
 
 
 class Line(NamedTuple):
@@ -140,94 +140,75 @@ def passes(lines: list[Line]) -> Iterator[Line]:
         yield lines[first]
 
 
-class Factors:
-    """Factors of the moments of a layout, (n_entries, w); of none the feature d and degree 0."""
+class Products:
+    """The indices of all moments of a layout, ascending, and where each product stands."""
 
     def __init__(self, layout: Layout) -> None:
         d = layout.n_features
-        shape = layout.n_entries, max(layout.order, layout.squared_order + 1, 2)
-        kind = np.uint16 if d < 1 << 16 else np.uint32  # the first is sorted in linear time
-        self.layout = layout
-        self.features: Int = np.full(shape, d, dtype=kind)
-        self.degrees: Int = np.zeros(shape, dtype=np.uint8)
-        for section in layout.sections:
-            features, degrees = _factors(section, d)
-            self.features[section.place, : features.shape[1]] = features
-            self.degrees[section.place, : features.shape[1]] = degrees
+        self.n_features = d
+        self.width = max(layout.order, layout.squared_order + 2, POWER_DEGREES[-1])
+        parts = [_indices(section, d) for section in layout.sections]
+        parts = [np.pad(x, ((0, 0), (self.width - x.shape[1], 0))) for x in parts]
+        kind = np.uint16 if d < (1 << 16) - 1 else np.uint32  # the first is sorted in linear time
+        self.indices: Int = np.sort(np.concatenate(parts).astype(kind), axis=1)
+        self._ends = [np.unique(half) for half in self._halves(self.indices)]
+        codes = self._codes(self.indices)
+        self._order = np.argsort(codes)
+        self._sorted = codes[self._order]
+
+    def _halves(self, indices: Int) -> tuple[Int, Int]:
+        """Two numbers that stand for the first and the last indices: one would be too large."""
+        powers = (self.n_features + 1) ** np.arange((self.width + 1) // 2)
+        n = len(powers)
+        return indices[:, :n] @ powers, indices[:, n:] @ powers[: self.width - n]
+
+    def _codes(self, indices: Int) -> Int:
+        pairs = zip(self._ends, self._halves(indices), strict=True)
+        first, last = (np.searchsorted(ends, half) for ends, half in pairs)
+        return np.asarray(first * len(self._ends[1]) + last)
+
+    def places(self, indices: Int) -> Int:
+        """Where products with these indices, (n, w), stand in the layout, which holds them."""
+        codes = self._codes(np.sort(indices, axis=1))
+        return np.asarray(self._order[np.searchsorted(self._sorted, codes)])
 
     @lazy_property
     def lines(self) -> list[list[Line]]:
         """The lines of each feature, by degree from 1 on."""
-        d, w = self.layout.n_features, self.features.shape[1]
-        below = np.empty(self.features.shape, dtype=np.int64)
+        found, w = list[tuple[Int, ...]](), self.width
         for column in range(w):
-            held = np.flatnonzero(self.degrees[:, column])
-            degrees = self.degrees[held]
-            degrees[:, column] -= 1
-            below[held, column] = places(self.layout, self.features[held], degrees)
-        features = self.features.ravel()
-        order = np.argsort(features, kind="stable")
-        ends = np.cumsum(np.bincount(features, minlength=d + 1))[:d]
-        degrees, flat, found = self.degrees.ravel(), below.ravel(), []
-        for own in np.split(order[: ends[-1]], ends[:-1]):
-            powers = degrees[own]
-            some = (own[powers == p] for p in range(1, int(powers.max(initial=0)) + 1))
-            found.append([Line(x // w, flat[x]) for x in some])
-        return found
+            own = self.indices[:, column]
+            is_last = (own > 0) & (own != self.indices[:, column + 1] if column + 1 < w else True)
+            held = np.flatnonzero(is_last)
+            others = self.indices[held]
+            degrees = (others == own[held, None]).sum(axis=1)
+            others[:, column] = 0
+            found.append((own[held].astype(np.int64), degrees, held, self.places(others)))
+        features, degrees, moments, below = (np.concatenate(x) for x in zip(*found, strict=True))
+        line = (features - 1) * w + degrees - 1
+        order = np.argsort(line, kind="stable")
+        ends = np.searchsorted(line[order], np.arange(self.n_features * w + 1))
+        lines = [Line(moments[order[a:b]], below[order[a:b]]) for a, b in pairwise(ends.tolist())]
+        return [lines[start : start + w] for start in range(0, len(lines), w)]
 
-    @lazy_property
-    def degree(self) -> int:
-        """The highest degree of a moment."""
-        return int(self.degrees.sum(axis=1).max())
-
-    def exponents(self, of_features: Int) -> Int:
-        """Σ_j p_j·a_j of each moment, for a number a_j of each feature."""
-        table = np.append(of_features, 0)
-        return np.asarray((table[self.features] * self.degrees).sum(axis=1))
+    def sums(self, of_features: Int) -> Int:
+        """Σ of a number of each feature over the factors of each moment."""
+        return np.asarray(np.append(0, of_features)[self.indices].sum(axis=1))
 
 
-def places(layout: Layout, features: Int, degrees: Int) -> Int:
-    """Where products of these factors, (n, w), stand in a layout that holds them."""
-    d = layout.n_features
-    room = ((0, 0), (0, max(0, 2 - features.shape[1])))  # for at least two factors
-    features = np.pad(features.astype(np.int64), room, constant_values=d)
-    degrees = np.pad(degrees.astype(np.int64), room)
-    order = np.argsort(features - (d + 1) * degrees, axis=1)  # highest degree first, none last
-    features = np.take_along_axis(features, order, axis=1)
-    degrees = np.take_along_axis(degrees, order, axis=1)
-    n_factors, (top, second) = (degrees > 0).sum(axis=1), degrees[:, :2].T
-    found = np.empty(len(features), dtype=np.int64)
-    for t, p, q in set(zip(n_factors.tolist(), top.tolist(), second.tolist(), strict=True)):
-        kind: Kind
-        own = (n_factors == t) & (top == p) & (second == q)
-        sets = features[own, :t]
-        others = sets[:, 1:] - (sets[:, 1:] > sets[:, :1])  # numbered without the first feature
-        if p <= 1:
-            kind, size, ranks = "distinct", t, colex_rank(sets)
-        elif t == 1 and p > 2:
-            kind, size, ranks = "power", p, sets[:, 0]
-        elif p == q == 2:
-            kind, size, ranks = "two squares", t, colex_rank(sets)
-        else:
-            kind, size = "squared" if p == 2 else "cubed", t - 1
-            ranks = sets[:, 0] * comb(d - 1, size) + colex_rank(others)
-        found[own] = layout.section(kind, size).start + ranks
-    return found
-
-
-def _factors(section: Section, d: int) -> tuple[Int, Int | int]:
-    """Features of each product of a section, (n, number of factors), and their degrees."""
-    own = np.arange(d)[:, None]
+def _indices(section: Section, d: int) -> Int:
+    """Indices of each product of a section, (n, degree)."""
+    features, size = np.arange(1, d + 1)[:, None], section.size
     if section.kind == "power":
-        return own, section.size
+        return np.repeat(features, size, axis=1)
     if section.kind in ("distinct", "two squares"):
-        return index_sets(d, section.size), 1 if section.kind == "distinct" else 2
-    others = np.concatenate([sets_without(d, section.size, j) for j in range(d)])
-    last = np.repeat(own, len(others) // d, axis=0)
-    return np.hstack([others, last]), np.array([1] * section.size + [_LEADING[section.kind]])
+        return np.repeat(index_sets(d, size) + 1, 1 + (section.kind == "two squares"), axis=1)
+    others = np.concatenate([sets_without(d, size, j) for j in range(d)]) + 1
+    own = np.repeat(features, len(others) // d, axis=0)
+    return np.hstack([others, np.repeat(own, _LEADING[section.kind], axis=1)])
 
 
 @lru_cache(maxsize=4)
-def factors_of(layout: Layout) -> Factors:
-    """The factors of a layout: about 100 bytes for each moment."""
-    return Factors(layout)
+def products_of(layout: Layout) -> Products:
+    """The products of a layout: about 100 bytes for each moment."""
+    return Products(layout)

@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike
 from momentmix._typing import Float
 from momentmix.errors import InputError
 from momentmix.summary.digits import Frame, floats, reframed
-from momentmix.summary.layout import factors_of, passes
+from momentmix.summary.layout import passes, products_of
 from momentmix.summary.totals import Totals
 from momentmix.wording import short_repr
 
@@ -166,12 +166,12 @@ def _flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     digits = reframed(layout, reading.digits, reading.frame, Frame((*exponents,), (*origins,)))
     parts, sizes = np.frexp(scale)
     weight, weight_bits = np.frexp(totals.sum_weights)
-    every, table = factors_of(layout), np.append(1.0 / parts, 1.0)
-    bits = every.exponents(np.array(exponents) - sizes)
+    products, table = products_of(layout), np.append(1.0, 1.0 / parts)
+    bits = products.sums(np.array(exponents) - sizes)
     with np.errstate(over="ignore", invalid="ignore"):
         values = floats(digits, bits - int(weight_bits)) / weight
-        values *= (table[every.features] ** every.degrees).prod(axis=1)
-        for rest, lines in zip(rests, every.lines, strict=True):
+        values *= table[products.indices].prod(axis=1)
+        for rest, lines in zip(rests, products.lines, strict=True):
             for moments, below in passes(lines) if rest else ():
                 values[moments] -= rest * values[below]
     wrong = np.flatnonzero(~np.isfinite(values))
