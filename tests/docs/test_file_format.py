@@ -37,18 +37,15 @@ def read_summary(data):
     assert hashlib.sha256(data[:-32]).digest() == data[-32:]
     d, shards = h["n_features"], sorted(h["shards"])
     bounds = [*(h["minimum"] or []), *(h["maximum"] or [])]
-    sums = {}
-    width, most = h["width"], 0
+    keys = []
     for kind, size in sections_of(h):
-        keys, values = names_of(kind, size, d), []
-        for key in keys:
-            values.append(int.from_bytes(data[at : at + width], "little", signed=True))
-            sums[key] = values[-1]
-            at += width
-        assert len(keys) == length_of(kind, size, d)
-        most = max(most, *((v if v >= 0 else -v - 1).bit_length() for v in values))
-    assert width == most // 8 + 1
-    assert at == len(data) - 32
+        keys += names_of(kind, size, d)
+        assert len(names_of(kind, size, d)) == length_of(kind, size, d)
+    n, n_digits = len(keys), h["n_digits"]
+    digits = struct.unpack(f"<{n * n_digits}i", data[at:-32])
+    assert n_digits == 1 or any(digits[-n:])
+    values = [sum(digits[k * n + i] << 32 * k for k in range(n_digits)) for i in range(n)]
+    sums = dict(zip(keys, values, strict=True))
     return h, shards, bounds, sums
 
 

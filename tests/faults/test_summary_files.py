@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import struct
+from itertools import takewhile
 
 import numpy as np
 import pytest
@@ -91,26 +92,30 @@ def test_foreign_bytes_are_named(data, message, tmp_path):
     assert str(path) in str(caught.value)
 
 
-def places():
-    """Where each section starts."""
-    starts, at = {}, 0
-    sizes = {"S0": 1, "S1": 2, "S2": 1, "T0": 2, "T1": 2, "P3": 2, "P4": 2, "P5": 2, "P6": 2}
-    sizes |= {"C": 2, "Q": 1}
-    for name, count in sizes.items():
-        starts[name] = at
-        at += count * HEADER["width"]
-    assert at == len(DATA) - 32 - 16 - LENGTH
-    return starts
+SECTIONS = {"S0": 1, "S1": 2, "S2": 1, "T0": 2, "T1": 2, "P3": 2, "P4": 2, "P5": 2, "P6": 2}
+SECTIONS |= {"C": 2, "Q": 1}
+
+
+def digits_of(value, n_digits):
+    """The digits of a value, from −2^31 to 2^31 − 1 each."""
+    digits = []
+    for _ in range(n_digits):
+        digits.append((value + (1 << 31)) % (1 << 32) - (1 << 31))
+        value = (value - digits[-1]) >> 32
+    return digits
 
 
 def test_impossible_contents_are_refused():
-    body, start, width = DATA[16 + LENGTH : -32], places(), HEADER["width"]
+    body, n = DATA[16 + LENGTH : -32], sum(SECTIONS.values())
+    digits = np.frombuffer(body, "<i4").reshape(HEADER["n_digits"], n)
 
     def with_integer(name, value):
-        raw = value.to_bytes(width, "little", signed=True)
-        return body[: start[name]] + raw + body[start[name] + width :]
+        changed = digits.copy()
+        place = sum(SECTIONS[other] for other in takewhile(lambda x: x != name, SECTIONS))
+        changed[:, place] = digits_of(value, len(digits))
+        return changed.tobytes()
 
-    top = 1 << (8 * width - 2)
+    top = 1 << (32 * len(digits) - 3)
     with pytest.raises(SummaryFileError, match="negative variance"):
         MomentSummary.from_bytes(rebuilt(body=with_integer("T0", -top)))
     with pytest.raises(SummaryFileError, match="no weight"):
@@ -130,10 +135,9 @@ def test_impossible_contents_are_refused():
     for bound in (np.nan, np.inf, 1e308):
         with pytest.raises(SummaryFileError, match="minimum above maximum, or not finite"):
             MomentSummary.from_bytes(rebuilt({"minimum": [bound, 0.0]}))
-    rows = [body[i : i + width] for i in range(0, width * 19, width)]
-    wide = b"".join(row + (b"\xff" if row[-1] > 127 else b"\0") for row in rows)
+    more = body + bytes(4 * n)
     with pytest.raises(SummaryFileError, match="not in the form"):
-        MomentSummary.from_bytes(rebuilt({"width": width + 1}, body=wide))
+        MomentSummary.from_bytes(rebuilt({"n_digits": len(digits) + 1}, body=more))
 
 
 def test_places_that_are_no_files(tmp_path):

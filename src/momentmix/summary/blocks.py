@@ -78,17 +78,11 @@ def in_units(frame: Frame, ends: Float) -> Float:
         return np.asarray(ends * factors - origins)
 
 
+@lru_cache(maxsize=64)
 def _has_unit(frame: Frame) -> NDArray[np.bool_]:
     """Whether features vary; the origin of a constant one is itself, and odd."""
     pairs = zip(*frame, strict=True)
     return np.array([e is not None and k % _GRID == 0 for e, k in pairs])
-
-
-def _is_near(frame: Frame, points: Float) -> NDArray[np.bool_]:
-    """Whether each feature has rows near the origin; constants have no other rows near them."""
-    low, high = np.moveaxis(points, -2, 0)
-    is_same = (low == 0.0) & (high == 0.0)
-    return np.asarray(is_same | (_has_unit(frame) & (low <= FAR) & (high >= -FAR)))
 
 
 def fits(frame: Frame, ends: Float) -> NDArray[np.bool_]:
@@ -97,12 +91,21 @@ def fits(frame: Frame, ends: Float) -> NDArray[np.bool_]:
     return np.asarray(_is_near(frame, points) & (np.abs(points).max(axis=-2) <= WIDE))
 
 
+def _is_near(frame: Frame, points: Float) -> NDArray[np.bool_]:
+    """Whether each feature has rows near the origin; constants have no other rows near them."""
+    low, high = points[..., 0, :], points[..., 1, :]
+    is_same = (low == 0.0) & (high == 0.0)
+    return np.asarray(is_same | (_has_unit(frame) & (low <= FAR) & (high >= -FAR)))
+
+
 def frame_of(block: Float, ends: Float, old: Frame) -> Frame:
     """The frame of a block with these bounds: the old one where the block fits it.
 
     A far feature has another origin, a wide one a larger unit.
     """
-    (n, d), (low, high), stays = block.shape, ends, fits(old, ends)
+    (n, d), (low, high), points = block.shape, ends, in_units(old, ends)
+    is_near = _is_near(old, points)
+    stays = is_near & (np.abs(points).max(axis=0) <= WIDE)
     if stays.all():
         return old
     has_unit = _has_unit(old)
@@ -119,7 +122,7 @@ def frame_of(block: Float, ends: Float, old: Frame) -> Frame:
     floor = np.maximum(np.frexp(largest)[1] - _FLOOR_BITS, _LEAST)
     exponents = np.maximum(np.maximum(typical, floor) // 2 * 2, least)
     origins = _GRID * np.rint(np.ldexp(medians, -exponents) / _GRID)
-    stays |= _is_near(old, in_units(old, ends)) & (exponents == least)
+    stays |= is_near & (exponents == least)
     units = list(zip(exponents.tolist(), map(int, origins.tolist()), strict=True))
     for j in np.flatnonzero((low == high) & ~has_unit).tolist():
         unit, multiple = in_whole_units(float(low[j]))

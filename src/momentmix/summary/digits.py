@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from math import ldexp
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -120,31 +120,6 @@ def floats(digits: Int, bits: Int | int = 0) -> Float:
         for k, row in enumerate(digits):
             total += np.ldexp(row.astype(np.float64), DIGIT_BITS * k - QUANTUM_BITS + bits)
     return total
-
-
-def packed(digits: Int) -> tuple[int, bytes]:
-    """Two's complement integers of the fewest bytes that hold all: that number, and they."""
-    words = np.empty((len(digits) + 1, digits.shape[1]), dtype="<u4")
-    carry: Any = 0
-    for k, row in enumerate(digits):
-        total = row + carry
-        words[k], carry = total & _MASK, total >> DIGIT_BITS
-    words[-1] = carry & _MASK
-    data = np.ascontiguousarray(words.T).view(np.uint8)
-    sizes = (data ^ (carry & 255).astype(np.uint8)[:, None]).max(axis=0)
-    top = int(np.flatnonzero(sizes).max(initial=0))
-    width = top + 1 + bool(sizes[top] > 127)  # the highest bit has no place for the sign
-    return width, data[:, :width].tobytes()
-
-
-def unpacked(data: memoryview, n: int, width: int) -> Int:
-    """The digits of n such integers."""
-    table = np.empty((n, -(-width // 4) * 4), dtype=np.uint8)
-    table[:, :width] = np.frombuffer(data, np.uint8, n * width).reshape(n, width)
-    table[:, width:] = -(table[:, width - 1 : width] >> 7)  # the sign: 0 or 255
-    digits = table.view("<i4").T.astype(np.int64)
-    digits[1:] += digits[:-1] < 0  # which are read 2^32 too low
-    return carried(digits) if (digits == _HALF).any() else trimmed(digits)
 
 
 # -- units and origins -------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """The file of a moment summary: bytes ↔ exact sums. ``docs/file-format.md`` describes every byte.
 
-One content has one byte string: the header is canonical JSON, and sums are as narrow as they allow.
+One content has one byte string: the header is canonical JSON, and the digits of sums are unique.
 A reader believes nothing before the checksum, and nothing that no rows could have given after it.
 """
 
@@ -18,7 +18,7 @@ import numpy as np
 from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.summary.adding import impossible
-from momentmix.summary.digits import Frame, packed, unpacked
+from momentmix.summary.digits import Frame, trimmed
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.totals import Totals, Version, centers_of
 from momentmix.tables.names import check_feature_names
@@ -30,7 +30,7 @@ _PREFIX = struct.Struct("<8sII")
 _HEADER_CAP = 1 << 30
 _CHECKSUM = 32
 _ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
-_COUNTS = "n_features", "n_rows", "order", "squared_order", "width"
+_COUNTS = "n_digits", "n_features", "n_rows", "order", "squared_order"
 
 
 # -- writing ----------------------------------------------------------------------------------
@@ -49,13 +49,13 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
 def pack(totals: Totals) -> bytes:
     """The byte string of a summary."""
     layout, schema, versions = totals.layout, totals.schema, totals.shards.items()
-    width, sums = packed(totals.digits)
     document = {
         "exponents": list(totals.frame.exponents),
         "feature_names": totals.names if schema is None else schema.feature_names,
         "forgotten": {x.hex(): f"{v.forgotten:x}" for x, v in versions if v.forgotten},
         "maximum": _ends(totals, totals.maximum),
         "minimum": _ends(totals, totals.minimum),
+        "n_digits": len(totals.digits),
         "n_features": layout.n_features,
         "n_rows": totals.n_rows,
         "order": layout.order,
@@ -64,7 +64,6 @@ def pack(totals: Totals) -> bytes:
         "shards": {x.hex(): v.n_rows for x, v in versions},
         "squared_order": layout.squared_order,
         "weight_squares": str(totals.weight_squares),
-        "width": width,
     }
     header = _ENCODER.encode(document).encode()
     if len(header) > _HEADER_CAP:
@@ -72,7 +71,9 @@ def pack(totals: Totals) -> bytes:
             f"the header would take {len(header)} bytes, the format allows {_HEADER_CAP}. Use "
             "shorter feature names."
         )
-    body = _PREFIX.pack(MAGIC, VERSION, len(header)) + header + sums
+    body = (
+        _PREFIX.pack(MAGIC, VERSION, len(header)) + header + totals.digits.astype("<i4").tobytes()
+    )
     return body + hashlib.sha256(body).digest()
 
 
@@ -189,7 +190,7 @@ def unpack(data: bytes) -> Totals:
     if not countable(d, h["order"], n_bytes):  # at least a byte for every sum
         raise ValueError(f"more sums than {n_bytes} bytes can hold")
     layout = known(Layout(d, h["order"], h["squared_order"]))
-    if layout.n_entries * h["width"] != n_bytes:
+    if 4 * layout.n_entries * h["n_digits"] != n_bytes or not n_bytes:
         raise ValueError("a body of another size than the header says")
     units = [e for e in h["exponents"] if e is not None]
     if not len(h["exponents"]) == len(h["origins"]) == d or not all(
@@ -216,10 +217,11 @@ def unpack(data: bytes) -> Totals:
         if is_centered or schema.is_plain or schema.n_features != d:
             raise ValueError("a schema of other features, or with centers")
         names = schema.column_names
+    digits = np.frombuffer(data[start:-_CHECKSUM], "<i4").reshape(-1, layout.n_entries)
     return Totals(
         layout=layout,
         frame=Frame(tuple(h["exponents"]), tuple(map(int, h["origins"]))),
-        digits=unpacked(memoryview(data)[start:-_CHECKSUM], layout.n_entries, h["width"]),
+        digits=trimmed(digits.astype(np.int64)),
         weight_squares=int(h["weight_squares"]),
         n_rows=h["n_rows"],
         minimum=ends[0],
