@@ -16,6 +16,7 @@ from typing import Any
 from momentmix.errors import InputTypeError, setting
 
 DELAY = 1.0  # seconds from which a step is long
+INTERVAL = 0.1  # seconds between two pictures of the bar
 _STAGE = "{desc} [{elapsed}]{bar} "  # an empty bar: with it tqdm cuts the text to the terminal
 _BAR: ContextVar[Any] = ContextVar("momentmix_bar", default=None)  # nullcontext: no bar
 
@@ -39,7 +40,7 @@ def step(label: str, asked: object = None) -> Iterator[None]:
 
         bar = tqdm(
             desc=label, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=_STAGE,
-            delay=0.0 if asked else DELAY, miniters=0, disable=bool(os.environ.get("TQDM_DISABLE")),
+            delay=0.0 if asked else DELAY, mininterval=INTERVAL, miniters=0, disable=bool(os.environ.get("TQDM_DISABLE")),
         )  # fmt: skip
         bar.label = bar.stage = label
     with setting(_BAR, bar), bar:

@@ -30,7 +30,7 @@ def terminal(monkeypatch):
     stream = Terminal()
     use(monkeypatch, stream)
     monkeypatch.setattr(progress, "DELAY", 0.0)
-    monkeypatch.setenv("TQDM_MININTERVAL", "0")
+    monkeypatch.setattr(progress, "INTERVAL", 0.0)
     return stream
 
 

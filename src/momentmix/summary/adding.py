@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from fractions import Fraction
 from functools import reduce
 from math import log10
 
@@ -41,7 +40,8 @@ from momentmix.tables.validation import LARGEST_VALUE, LARGEST_WEIGHT
 from momentmix.wording import option
 
 _LOST_BITS = 32  # of 53: moments of what is left keep a relative accuracy of about 1e-6
-_TOLERANCE = Fraction(1, 1 << 16)  # far above rounding errors, far below what impossible sums show
+_TOLERANCE_BITS = 16  # far above rounding errors, far below what impossible sums show
+_FIXED = 64  # bits: far below a tolerance of a tolerance
 
 
 def add(*parts: Totals) -> Totals:
@@ -244,28 +244,40 @@ def impossible(totals: Totals) -> str | None:
     if not 0 < totals.weight <= (n_ever << QUANTUM_BITS) * int(LARGEST_WEIGHT):
         return "rows with no weight, or weights beyond the range of weights"
     # Forgetting part of a row's weight takes away too few squares and too many rows.
-    too_large = square_sum > whole * (1 + _TOLERANCE) and not totals.n_forgotten
-    if too_large or square_sum * n_ever < whole * (1 - _TOLERANCE):
+    slack = whole >> _TOLERANCE_BITS
+    too_large = square_sum > whole + slack and not totals.n_forgotten
+    if too_large or square_sum * n_ever < whole - slack:
         return "a sum of squared weights that does not fit the sum of weights"
     if not np.abs([low, high]).max() <= LARGEST_VALUE or (low > high).any():
         return "minimum above maximum, or not finite"
+    # In fixed point, units of 2^−_FIXED: fractions take a hundred times as long.
     reading, weight = totals.reading, totals.weight
-    ends = reading.minimum.tolist(), reading.maximum.tolist()
-    for e, k, s, t, a, b in zip(*reading.frame, *reading.low_sums, *ends, strict=True):
-        unit = Fraction(2) ** (e or 0)
-        mean, square = Fraction(s, weight), Fraction(t, weight)
-        bottom, top = Fraction(a) / unit - k, Fraction(b) / unit - k
+    ends = [
+        [_fixed(x, e) for x, e in zip(end.tolist(), reading.frame.exponents, strict=True)]
+        for end in (reading.minimum, reading.maximum)
+    ]
+    for k, s, t, bottom, top in zip(reading.frame.origins, *reading.low_sums, *ends, strict=True):
+        mean, origin = (s << _FIXED) // weight, k << _FIXED
+        variance = ((t * weight - s * s) << _FIXED) // weight**2
+        bottom, top = bottom - origin, top - origin
         farthest = max(abs(top), abs(bottom))
-        reach = top - bottom + farthest / 2**40 + _TOLERANCE
-        slack, variance = reach * _TOLERANCE, square - mean * mean
-        rounding = slack * reach + farthest**2 / 2**44
+        reach = top - bottom + (farthest >> 40) + (1 << _FIXED - _TOLERANCE_BITS)
+        slack = reach >> _TOLERANCE_BITS
+        rounding = (slack * reach >> _FIXED) + (farthest**2 >> _FIXED + 44)
         if not bottom - slack <= mean <= top + slack:
             return "a mean outside the bounds"
         if not -rounding <= variance:
             return "a negative variance"
-        if not variance <= (top - mean) * (mean - bottom) + rounding:
+        if not variance <= ((top - mean) * (mean - bottom) >> _FIXED) + rounding:
             return "a variance too large for the bounds"
     return None
+
+
+def _fixed(value: float, exponent: int | None) -> int:
+    """A number in units of 2^(exponent − _FIXED), rounded down."""
+    numerator, denominator = value.as_integer_ratio()
+    shift = _FIXED - (exponent or 0) - denominator.bit_length() + 1
+    return numerator << shift if shift >= 0 else numerator >> -shift
 
 
 # -- what goes together ------------------------------------------------------------------------

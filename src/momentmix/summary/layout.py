@@ -140,7 +140,7 @@ def passes(lines: list[Line]) -> Iterator[Line]:
         yield lines[first]
 
 
-class Products:
+class MomentIndices:
     """The indices of all moments of a layout, ascending, and where each product stands."""
 
     def __init__(self, layout: Layout) -> None:
@@ -209,6 +209,6 @@ def _indices(section: Section, d: int) -> Int:
 
 
 @lru_cache(maxsize=4)
-def products_of(layout: Layout) -> Products:
+def products_of(layout: Layout) -> MomentIndices:
     """The products of a layout: about 100 bytes for each moment."""
-    return Products(layout)
+    return MomentIndices(layout)
