@@ -40,7 +40,8 @@ def step(label: str, asked: object = None) -> Iterator[None]:
 
         bar = tqdm(
             desc=label, file=sys.stderr, leave=False, dynamic_ncols=True, bar_format=_STAGE,
-            delay=0.0 if asked else DELAY, mininterval=INTERVAL, miniters=0, disable=bool(os.environ.get("TQDM_DISABLE")),
+            delay=0.0 if asked else DELAY, mininterval=INTERVAL, miniters=0,
+            disable=bool(os.environ.get("TQDM_DISABLE")),
         )  # fmt: skip
         bar.label = bar.stage = label
     with setting(_BAR, bar), bar:
