@@ -118,8 +118,7 @@ def _families(context: Any, option: Any, text: str | None) -> dict[str | int, st
         column, _, family = (x.strip() for x in part.rpartition("="))
         if not column or not family:
             raise click.BadParameter(
-                "columns and their families, as in 'income=log,plan=categorical'; got "
-                f"{part!r}."
+                f"columns and their families, as in 'income=log,plan=categorical'; got {part!r}."
             )
         families[_column(column)] = family
     return families or None

@@ -106,12 +106,12 @@ def traits_of(mixture: Mixture) -> list[list[Trait]]:
     shares = mixture.weights * (1.0 - np.eye(r))
     with np.errstate(divide="ignore", invalid="ignore"):
         rest = shares / shares.sum(axis=1, keepdims=True)  # (r, r): weights of the others
-    candidates: list[_Candidate] = []
+    candidates: list[_ColumnTraits] = []
     for j, column in enumerate(mixture.columns):
-        kind = _Levels if column.levels else _Numbers
+        kind = _LevelTraits if column.levels else _NumberTraits
         candidates.append(kind(mixture, j, np.nan_to_num(observed[:, j], nan=1.0), rest))
         if not np.isnan(observed[:, j]).all():
-            candidates.append(_Missing(mixture, j, observed[:, j], rest))
+            candidates.append(_MissingTraits(mixture, j, observed[:, j], rest))
     traits = []
     for i, gains in enumerate(np.nan_to_num([c.gains for c in candidates]).T):
         order = np.argsort(-gains, kind="stable")[:_MOST_TRAITS]
@@ -121,7 +121,7 @@ def traits_of(mixture: Mixture) -> list[list[Trait]]:
     return traits
 
 
-class _Candidate:
+class _ColumnTraits:
     """The best sentences of one kind on a column: how much they tell, and their words."""
 
     gains: Float  # (r,): differences between component and others in how often one is true
@@ -158,7 +158,7 @@ class _Candidate:
         return Trait(self.name, sentence=f"{self.name} {said}", **parts)
 
 
-class _Numbers(_Candidate):
+class _NumberTraits(_ColumnTraits):
     """A column of numbers or counts: values below, above or between cuts."""
 
     def set_gains(self, mixture: Mixture, number: int) -> None:
@@ -252,7 +252,7 @@ class _Numbers(_Candidate):
         return self.made(i, true, said, words=words, numbers=numbers, **parts)
 
 
-class _Levels(_Candidate):
+class _LevelTraits(_ColumnTraits):
     """A column of levels: one that the component has more often than the others."""
 
     def set_gains(self, mixture: Mixture, number: int) -> None:
@@ -281,7 +281,7 @@ class _Levels(_Candidate):
         )  # fmt: skip
 
 
-class _Missing(_Candidate):
+class _MissingTraits(_ColumnTraits):
     """The missing cells of a column."""
 
     def set_gains(self, mixture: Mixture, number: int) -> None:
