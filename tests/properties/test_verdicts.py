@@ -112,7 +112,7 @@ def test_penguins_that_halves_do_not_reproduce_do_not_pass(tmp_path):
     result.save(tmp_path / "model.json")
     mm.report(tmp_path / "model.json", tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text("utf-8")
-    assert "Do not rely on it yet: other rows do not give all of these groups." in page
+    assert "not passed" in page.lower()
 
 
 def test_a_fit_that_has_not_converged_does_not_pass():
