@@ -169,7 +169,7 @@ def _flat_moments(totals: Totals, shift: Float, scale: Float) -> Float:
     products, table = products_of(layout), np.append(1.0, 1.0 / parts)
     bits = products.sums(np.array(exponents) - sizes)
     with np.errstate(over="ignore", invalid="ignore"):
-        values = floats(digits, bits - int(weight_bits)) / weight
+        values: Float = floats(digits, bits - int(weight_bits)) / float(weight)
         values *= table[products.indices].prod(axis=1)
         for rest, lines in zip(rests, products.lines, strict=True):
             for moments, below in passes(lines) if rest else ():
