@@ -181,14 +181,14 @@ def fit():
     mm.fit(rows, 2, random_state=0, n_threads=2).certificate
 
 def fit_on():
-    while not statuses[30:] and not any(statuses):
+    while not statuses[10:] and not any(statuses):
         fit()
 
 fit()
 statuses, threads = [], [threading.Thread(target=fit_on, daemon=True) for _ in range(3)]
 for thread in threads:
     thread.start()
-while not statuses[30:] and not any(statuses):
+while not statuses[10:] and not any(statuses):
     child = os.fork()
     if not child:
         signal.alarm(60)  # ends a child that hangs

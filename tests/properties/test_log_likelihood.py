@@ -12,7 +12,7 @@ import momentmix as mm
 pytestmark = pytest.mark.filterwarnings("ignore::momentmix.errors.FitWarning")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     way=st.sampled_from(["model", "drop", "whole weights", "weights", "one pass"]),

@@ -30,7 +30,7 @@ def run_calls(seed, n_random, folder):
 
 @needs_code
 def test_no_call_crashes(tmp_path):
-    run_calls(0, 1000, tmp_path)
+    run_calls(0, 300, tmp_path)
 
 
 @needs_code

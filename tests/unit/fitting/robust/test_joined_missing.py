@@ -84,7 +84,7 @@ def test_number_and_blocks_are_chosen_from_rows_with_gaps():
     rows = np.hstack([rows + 0.6 * rng.standard_normal((900, 3)), rng.standard_normal((900, 1))])
     rows[rng.random(900) < 0.1, 0] = np.nan
     rows[(rows[:, 3] > 0.5) & (rng.random(900) < 0.3), 1] = np.nan  # by a column that is observed
-    result = mm.fit(rows, missing="mar", random_state=0)
+    result = mm.fit(rows, missing="mar", max_components=5, random_state=0)
     assert result.mixture.n_components == 3
     assert [set(block.columns) for block in result.joined] == [{0, 1, 2}]
     labels_found = result.mixture.predict(rows)
@@ -98,7 +98,7 @@ def test_penguins_have_three_groups_with_and_without_rows_with_gaps():
     table = pd.read_csv(mm.example_table("penguins"))
     columns = [c for c in table if c.endswith(("_mm", "_g"))]
     results = [
-        mm.fit(table, columns=columns, missing=missing, random_state=0)
+        mm.fit(table, columns=columns, missing=missing, max_components=5, random_state=0)
         for missing in ("mar", "drop")
     ]
     assert [result.mixture.n_components for result in results] == [3, 3]
