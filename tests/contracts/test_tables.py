@@ -243,6 +243,29 @@ def test_schema_summary_and_fit_make_the_same_guess(tmp_path):
     ]
 
 
+def test_a_schema_keeps_how_its_table_was_read_and_what_was_guessed(tmp_path):
+    rng, group = np.random.default_rng(0), np.arange(600) % 2
+    counts = rng.negative_binomial(2, 0.2 + 0.3 * group)
+    frame = pd.DataFrame({"x": rng.normal(4 * group, 1).round(3), "visits": counts})
+    path = as_csv(frame, tmp_path / "t.csv", sep=";", decimal=",", na_rep="-")
+    reading = {"delimiter": ";", "decimal": ",", "na_values": ["-"]}
+    mm.schema_from(path, **reading).save(tmp_path / "s.json")
+    schema = mm.Schema.load(tmp_path / "s.json")
+    assert (schema.reading, schema.may_count) == (reading, (1,))
+    assert mm.summarize(path, 2, families=schema).n_rows == 600
+    assert mm.open_rows(path, families=schema).n_rows == 600
+    by_schema, guessed = (
+        mm.fit(path, 2, families=schema, random_state=0),
+        mm.fit(frame, 2, random_state=0),
+    )
+    assert by_schema.mixture.columns[1].family == "negative_binomial"
+    assert (by_schema.mixture.log_prob(frame) == guessed.mixture.log_prob(frame)).all()
+    text = (tmp_path / "s.json").read_text()
+    text = text.replace('"visits", "family": "gaussian"', '"visits", "family": "poisson"')
+    (tmp_path / "s.json").write_text(text)
+    assert mm.Schema.load(tmp_path / "s.json").may_count == ()
+
+
 @pytest.mark.parametrize(
     ("name", "cells", "why"),
     [

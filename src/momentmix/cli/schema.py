@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import click
@@ -10,7 +9,7 @@ import click
 from momentmix.cli.files import check_output, rows_source, say, say_json, say_notes
 from momentmix.cli.options import families_option, json_option, output_option, table_options
 from momentmix.progress import step
-from momentmix.tables.learning import table_rows
+from momentmix.tables.learning import recorded, table_rows
 from momentmix.tables.opening import Reading
 from momentmix.tables.schema import Schema
 from momentmix.wording import aligned, cut
@@ -39,7 +38,7 @@ def schema_command(
     check_output(output, inputs, ".json")
     with step("Reading columns"):
         rows = table_rows(rows_source(inputs), families, "model", reading)
-        schema = replace(rows.learned, reading=rows.learned.reading | reading.of_files())
+        schema = recorded(rows, reading)
     if output is not None:
         schema.save(output)
     if as_json:

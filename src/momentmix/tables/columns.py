@@ -143,35 +143,28 @@ def column_of(values: Any, label: str) -> Any:
         return plain_array(values if isinstance(values, np.ndarray) else values.to_numpy())
     import pyarrow as pa
 
-    if isinstance(values, pa.Array | pa.ChunkedArray):
-        column = _one_piece(values, label)
-    else:
-        column = _from_objects(values, label)
+    if hasattr(values, "to_frame") and type(values).__module__.startswith("polars"):
+        values = plain_polars(values.to_frame()).to_arrow().column(0)
+    is_arrow = isinstance(values, pa.Array | pa.ChunkedArray)
+    column = values if is_arrow else _from_objects(values, label)
     if isinstance(column, np.ndarray):
         return column
-    kind = arrow_kind(column.type)
-    if kind.order and kind.kind == "date":
-        return column.dictionary_decode()
-    return numbers_of(column) if kind.kind == "number" else column
-
-
-def _one_piece(column: Any, label: str) -> Any:
-    """A column of Arrow as one array, whose offsets and indices are checked."""
-    import pyarrow as pa
-
     try:
         column = checked(column)
         if hasattr(column, "chunks"):
             is_coded = pa.types.is_dictionary(column.type)
             column = (column.unify_dictionaries() if is_coded else column).combine_chunks()
-        if str(column.type).endswith("_view"):  # as of polars; few functions take it
-            column = column.cast(pa.large_string())
-        return column
     except ValueError as error:
         text = printable(str(error).strip().partition("\n")[0])[:200]
         raise InputError(
             f"{label} of the Arrow data is damaged: {text}. Read or make the data again."
         ) from None
+    if str(column.type).endswith("_view"):  # as of polars; few functions take it
+        column = column.cast(pa.large_string())
+    kind = arrow_kind(column.type)
+    if kind.order and kind.kind == "date":
+        return column.dictionary_decode()
+    return numbers_of(column) if kind.kind == "number" else column
 
 
 def checked(data: Any) -> Any:
@@ -184,54 +177,44 @@ def checked(data: Any) -> Any:
 
 
 def _from_objects(values: Any, label: str) -> Any:
-    """A column of pandas, of Python objects, or of text and times of NumPy."""
+    """A column of pandas, of Python objects, or of text and times of NumPy, as an Arrow array.
+
+    Numbers of several types are an array of float64.
+    """
     import pyarrow as pa
 
-    if hasattr(values, "to_frame") and type(values).__module__.startswith("polars"):
-        return _one_piece(plain_polars(values.to_frame()).to_arrow().column(0), label)
     if hasattr(values, "cat") and hasattr(values.dtype, "ordered"):
         labels = values.dtype.categories.tolist()
         if labels and all(hasattr(name, "left") and hasattr(name, "right") for name in labels):
             values = values.cat.rename_categories(list(map(str, labels)))  # of pandas.cut
+    array = plain_array(values) if isinstance(values, np.ma.MaskedArray) else values
+    if isinstance(array, np.ndarray) and array.dtype.kind == "M":
+        unit = np.datetime_data(array.dtype)[0]  # Arrow has seconds, their parts, and days
+        array = array.astype(_UNITS.get(unit, array.dtype))
     try:
-        array = plain_array(values) if isinstance(values, np.ma.MaskedArray) else values
-        if isinstance(array, np.ndarray) and array.dtype.kind == "M":
-            unit = np.datetime_data(array.dtype)[0]  # Arrow has seconds, their parts, and days
-            array = array.astype(_UNITS.get(unit, array.dtype))
-        if isinstance(array, np.ndarray) and (array.ndim != 1 or array.dtype.kind in "cV"):
-            raise TypeError("no column")
-        return _one_piece(pa.array(array, from_pandas=True), label)
-    except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
-        if isinstance(error, InputError):
-            raise
-        is_list = isinstance(values, list | tuple)
-        return _of_numbers(np.array(values, object) if is_list else plain_array(values), label)
-
-
-def _of_numbers(array: Array, label: str) -> Any:
-    """Objects of several types that are numbers, as float64, or text; an error names another."""
+        if not isinstance(array, np.ndarray) or (array.ndim == 1 and array.dtype.kind not in "cV"):
+            return pa.array(array, from_pandas=True)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        pass
+    array = np.array(values, object) if isinstance(values, list | tuple) else plain_array(values)
     if array.ndim != 1:
         raise InputError(f"columns must have one dimension; {label} has shape {array.shape}.")
     if array.dtype.kind != "O":
         check_real(array, label)  # raises, with the cure, where these are no numbers
         return array
-    numbers = np.array([isinstance(cell, _NUMBERS) for cell in array], dtype=bool)
-    missing = np.array([is_missing(cell) for cell in array], dtype=bool)
-    if (numbers | missing).all():
-        found = np.full(len(array), np.nan)
-        found[numbers & ~missing] = float64_of(array[numbers & ~missing], label)
-        return found
-    present = array[~missing]
-    if all(isinstance(cell, str) for cell in present):
-        import pyarrow as pa
-
-        return pa.array([None if gone else x for x, gone in zip(array, missing, strict=True)])
-    wanted = _NUMBERS if isinstance(present[0], _NUMBERS) else (str,)
-    row = next(i for i in np.flatnonzero(~missing).tolist() if not isinstance(array[i], wanted))
-    raise InputTypeError(
-        f"a column must hold numbers, or text; row {row}, {label}, holds {array[row]!a} "
-        f"({type(array[row]).__name__}). Convert the column to one type."
-    )
+    present = [(row, cell) for row, cell in enumerate(array) if not is_missing(cell)]
+    wanted = _NUMBERS if present and isinstance(present[0][1], _NUMBERS) else (str,)
+    for row, cell in present:
+        if not isinstance(cell, wanted):
+            raise InputTypeError(
+                f"a column must hold numbers, or text; row {row}, {label}, holds {cell!a} "
+                f"({type(cell).__name__}). Convert the column to one type."
+            )
+    if wanted == (str,):
+        return pa.array([None if is_missing(cell) else cell for cell in array])
+    numbers, rows = np.full(len(array), np.nan), [row for row, _ in present]
+    numbers[rows] = float64_of(array[rows], label)
+    return numbers
 
 
 def is_missing(value: object) -> bool:

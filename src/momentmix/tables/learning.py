@@ -72,8 +72,7 @@ def schema_from(
     """
     with step("Reading columns"):
         options = Reading.of(reading)
-        learned = table_rows(rows, families, missing, options).learned
-        return replace(learned, reading=learned.reading | options.of_files())
+        return recorded(table_rows(rows, families, missing, options), options)
 
 
 def open_rows(
@@ -151,6 +150,13 @@ def table_rows(data: Any, families: Families, missing: Missing, reading: Reading
     return learn(rows, families, missing)
 
 
+def recorded(rows: TableRows, reading: Reading) -> Schema:
+    """The schema of rows, with how files like theirs are read, and which columns were guessed."""
+    schema = rows.learned
+    usual = schema.reading | reading.of_files()
+    return replace(schema, reading=usual, may_count=rows.may_count)
+
+
 def learn(
     rows: TableRows,
     families: Families = None,
@@ -177,7 +183,8 @@ def learn(
         if gaps and not all(column.has_missing for column in schema.columns):
             pairs = zip(schema.columns, find(rows, {}), strict=True)
             schema = replace(schema, columns=tuple(_with_gaps(*pair) for pair in pairs))
-        return rows.with_schema(schema.at_random() if rows.missing == "mar" else schema)
+        schema = schema.at_random() if rows.missing == "mar" else schema
+        return rows.with_schema(schema).changed(may_count=families.may_count)
     asked = _by_number(families, rows)
     rows = rows.as_text(_texts(rows, asked))
     has_text = any(kind.kind == "text" for kind in rows.kinds)

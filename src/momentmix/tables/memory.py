@@ -113,16 +113,14 @@ class MemoryTable(Source):
         return self._converted[i]
 
     def place(self, row: int, column: int) -> str:
-        """The place of a cell in words, without a name that only this module gave."""
         if self._is_named:
             return super().place(row, column)
-        return f"{self.where(row)}, {column_label(column, self.column_names)}"
+        return f"row {row}, {column_label(column, self.column_names)}"  # its name is no news
 
     def kind(self, column: int) -> Kind:
         return self._column(column)[1]
 
     def problem(self, column: int) -> Exception | None:
-        """The error for a column that is neither numbers nor text."""
         values = self._column(column)[0]
         return values if isinstance(values, Exception) else None
 
@@ -207,18 +205,22 @@ def _numeric(
     return np.column_stack([table.numbers(i) for i in order]), names
 
 
+def _plain_rows(rows: Any) -> NDArray[Any]:
+    """An array or a list of rows as an array; of objects as numbers."""
+    refuse_dask(rows)
+    array = arrays.plain_array(rows)
+    return _numeric(array)[0] if array.dtype.kind in "OU" and array.ndim == 2 else array
+
+
 def as_rows(
     rows: Any, n_features: int | None, feature_names: Sequence[str] | None = None
 ) -> tuple[NDArray[Any], Names]:
     """Rows (n_rows, n_features) of a real dtype, unchecked, NaN where masked, and their names."""
     names = None
-    if arrays.is_tensor(rows):  # callers that compute on the device use `as_device_rows`
-        arrays.check_real(rows)
-        array = arrays.to_numpy(rows)
-    elif is_frame(rows) or hasattr(rows, "nnz"):
+    if is_frame(rows) or hasattr(rows, "nnz"):
         array, names = _numeric(rows, feature_names, "the summary")
-    else:
-        array = _plain_rows(rows)
+    else:  # callers that compute on the device of a tensor use `as_device_rows`
+        array = arrays.to_numpy(rows) if arrays.is_tensor(rows) else _plain_rows(rows)
         if array.dtype.kind not in "fiub":
             arrays.check_real(array)
     check_shape(array, n_features)
@@ -232,13 +234,6 @@ def rows_for(rows: Any, feature_names: Names) -> NDArray[Any]:
         return _plain_rows(rows)
     expected = names_for(feature_names, frame_names(rows, feature_names))
     return _numeric(rows, expected, "the mixture", others=True)[0]
-
-
-def _plain_rows(rows: Any) -> NDArray[Any]:
-    """An array or a list of rows as an array; of objects as numbers."""
-    refuse_dask(rows)
-    array = arrays.plain_array(rows)
-    return _numeric(array)[0] if array.dtype.kind in "OU" and array.ndim == 2 else array
 
 
 def as_device_rows(rows: Any, n_features: int | None) -> Any:

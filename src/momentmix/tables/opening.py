@@ -7,8 +7,7 @@ import glob
 import os
 import re
 import stat
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,6 @@ from momentmix.errors import (
     InputError,
     InputTypeError,
     MissingDependencyError,
-    MomentmixError,
     NoInputError,
     warn_caller,
     without_secrets,
@@ -28,7 +26,13 @@ from momentmix.tables.csv_file import CsvFile
 from momentmix.tables.csv_text import Dialect
 from momentmix.tables.memory import MemoryTable
 from momentmix.tables.other_files import NpyFile, read_excel, read_json_lines
-from momentmix.tables.source import Source, choose_columns, match_columns, usable_columns
+from momentmix.tables.source import (
+    Source,
+    choose_columns,
+    first_line,
+    match_columns,
+    usable_columns,
+)
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
 from momentmix.wording import did_you_mean, option
 
@@ -243,47 +247,38 @@ def _remote_files(text: str) -> list[LocalCopy]:
     """Copies of the files of an address, in order; in a folder of those with a known suffix."""
     address = re.sub("^([^:/]+):/+", r"\1://", text)  # with both slashes
     web = address.startswith(("http:", "https:"))  # no folders there, and ? begins a query
-    with _located(address) as (system, path):
+    name, copies = without_secrets(address), list[LocalCopy]()
+    try:
+        from fsspec.core import url_to_fs
+
+        system, path = url_to_fs(address)
         files = [path]
         if "*" in path or (not web and glob.has_magic(path)):
             files = [p for p in system.glob(path) if not system.isdir(p)]
         elif not web and system.isdir(path):
             below = len(path.rstrip("/")) + 1
             files = [p for p in system.find(path) if _suffix(p[below:])]
-        if not files:
-            raise NoInputError(f"no data file is at {without_secrets(text)!a}; check the address.")
-        copies = []
         for file in sorted(files):
-            name = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
+            own = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
             ending = os.path.basename(file.partition("?")[0]).lstrip("._")
-            copies.append(LocalCopy(name, _suffix(ending)))
+            copies.append(LocalCopy(own, _suffix(ending)))
             with copies[-1] as target:
                 system.get_file(file, target)
-        return copies
-
-
-@contextmanager
-def _located(address: str) -> Iterator[tuple[Any, str]]:
-    """The file system of an address and the path there; each system has exceptions of its own."""
-    name = without_secrets(address)
-    try:
-        from fsspec.core import url_to_fs
-
-        yield url_to_fs(address)
-    except (MomentmixError, MemoryError):
-        raise
-    except FileNotFoundError:
-        raise NoInputError(f"{name} does not exist; check the address.") from None
     except ImportError as error:
         raise MissingDependencyError(
             f"{name} is an address; reading it needs a package that is not installed ({error}): "
             "pip install momentmix[remote]. Or download the file."
         ) from None
-    except Exception as error:
-        if getattr(error, "errno", None) == errno.ENOSPC:
+    except Exception as error:  # each system has exceptions of its own
+        if isinstance(error, FileNotFoundError):
+            raise NoInputError(f"{name} does not exist; check the address.") from None
+        if isinstance(error, MemoryError) or getattr(error, "errno", None) == errno.ENOSPC:
             raise
-        text = without_secrets((str(error).splitlines() or [""])[0])[:200]
+        reason = without_secrets(first_line(error))
         raise InputError(
-            f"{name} cannot be fetched: {type(error).__name__}: {text}. Check the address, the "
+            f"{name} cannot be fetched: {type(error).__name__}: {reason}. Check the address, the "
             "connection and the access rights."
         ) from None
+    if not copies:
+        raise NoInputError(f"no data file is at {name!a}; check the address.")
+    return copies

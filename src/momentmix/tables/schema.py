@@ -61,6 +61,8 @@ class Schema:
     columns: tuple[Column, ...]
     # How the files of its table were read, for others like them: keywords of `open_rows`.
     reading: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    # Columns of whole numbers whose family is a guess: a fit to rows may take them as counts.
+    may_count: tuple[int, ...] = field(default=(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.columns:
@@ -263,14 +265,12 @@ class Schema:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the schema to a JSON file to edit; `load` reads it."""
-        usual = _COLUMN.encode(Column(None)) | {
-            "name": ...,
-            "family": ...,
-        }  # an editor need not read it
-        kept = [
-            {key: value for key, value in column.items() if value != usual.get(key, "")}
-            for column in self.to_dict()["columns"]
-        ]
+        usual, kept = _COLUMN.encode(Column(None)), []
+        for number, column in enumerate(self.columns):
+            own = _COLUMN.encode(column).items()  # what an editor need not read is left out
+            kept.append({k: x for k, x in own if k in ("name", "family") or x != usual.get(k, "")})
+            if number in self.may_count:
+                kept[-1]["may_count"] = True
         lines = ",\n  ".join(map(format_strict, kept))
         head = f'"format": "{FORMAT}",\n "version": {_VERSION}'
         head += f',\n "reading": {format_strict(self.reading)}' if self.reading else ""
@@ -286,10 +286,14 @@ class Schema:
                 raise ValueError(f'no "format": "{FORMAT}" in it')
             check_version(document, "it", _VERSION)
             columns, reading = document.get("columns"), document.get("reading", {})
+            marks = list[Any]()
             if isinstance(columns, list):
                 columns = [_without_log_family(column) for column in columns]
+                marks = [isinstance(x, dict) and x.pop("may_count", False) for x in columns]
             schema = cls.from_dict({"columns": columns}, "")
-            return replace(schema, reading=_READING(reading, "reading"))
+            pairs = enumerate(zip(marks, schema.columns, strict=True))
+            counts = tuple(i for i, (x, c) in pairs if x and c.family_name == Column.family)
+            return replace(schema, reading=_READING(reading, "reading"), may_count=counts)
         except FileNotFoundError:
             raise NoInputError(f"{path} does not exist; check the path.") from None
         except (ValueError, RecursionError) as error:

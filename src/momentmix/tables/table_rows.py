@@ -209,7 +209,9 @@ class TableRows(Rows):
         dropped = list[Float]()
         for part in self.parts:
             blocks: Any = part._encoded(others, unseen)
-            with closing(blocks if part.sources[0].in_memory else read_ahead(blocks)) as blocks:
+            if not part.sources[0].in_memory:
+                blocks = read_ahead(blocks)
+            with closing(blocks):
                 for block in blocks:
                     n_read += block.n_read
                     n_rows += len(block.features)
