@@ -175,6 +175,7 @@ def test_forgetting_rows_is_never_having_added_them(made, data):
     chosen = data.draw(st.lists(st.integers(0, len(second) - 1), unique=True, min_size=1))
     left = np.concatenate([first, np.delete(second, chosen, axis=0)])
     rest = both.copy().forget(second[chosen])
+    assert MomentSummary.from_bytes(rest.to_bytes()) == rest
     expected = encoded(left, "left", families=both.schema).moments(rest.mean, 1)
     found = rest.moments(rest.mean, 1)
     pairs = zip(found.distinct + found.squared, expected.distinct + expected.squared, strict=True)

@@ -157,6 +157,32 @@ def test_moments_keep_their_digits_wherever_the_rows_lie(values, weighted):
     assert (first + rest) - first == rest
 
 
+@pytest.mark.parametrize("cuts", [[], [1, 300], [150]])
+def test_means_and_variances_are_those_of_fractions(cuts):
+    """In columns of sizes a world apart, whole and as a sum of parts."""
+    rng, n = np.random.default_rng(11), 400
+    steps = np.where(np.arange(n) < 300, 1e-100, 1e100)
+    columns = 10.0 ** rng.uniform(-250, 0, n), rng.standard_normal(n) * steps
+    columns += (
+        np.full(n, 0.1),
+        rng.standard_normal(n) + 1e8,
+        np.where(np.arange(n) < 300, 7.0, 1e-9),
+    )
+    rows = np.column_stack(columns)
+    summary = sum(
+        mm.MomentSummary(5, 3, shard_id=str(i)).update(part)
+        for i, part in enumerate(np.split(rows, cuts))
+    )
+    for j, column in enumerate(rows.T):
+        exact = [Fraction(x) for x in column.tolist()]
+        mean = sum(exact) / n
+        variance = sum((x - mean) ** 2 for x in exact) / n
+        size = float(sum(map(abs, exact)) / n)
+        assert abs(Fraction(float(summary.mean[j])) - mean) <= 1e-15 * size
+        assert summary.variance[j] == pytest.approx(float(variance), rel=1e-12, abs=0)
+    assert mm.MomentSummary.from_bytes(summary.to_bytes()) == summary
+
+
 # -- families and missing cells -------------------------------------------------------------------
 
 FAMILIES = {1: "poisson", 2: [0, 1, 2], 3: "bernoulli"}

@@ -98,6 +98,13 @@ def test_forget_refuses_the_implausible():
     assert summary.to_bytes() == untouched.to_bytes()
 
 
+def test_weights_that_would_be_lost_are_refused():
+    weights = np.array([1e-4, 1e8, 1e8, 1e8, 1e8])
+    summary = MomentSummary(4, 2, shard_id="a").update(normal(5), weights)
+    with pytest.raises(InputError, match=r"In the weights these rows are about 10\^13 times"):
+        summary.forget(normal(5)[1:], weights[1:])
+
+
 REFUSED = "from which different rows were forgotten"
 
 
