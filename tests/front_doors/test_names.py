@@ -103,17 +103,3 @@ def test_an_option_has_one_default_in_all_commands():
     several = {name: values for name, values in found.items() if len(values) > 1}
     assert several.pop("missing")["None"] == ["predict"]  # as the fit had it
     assert not several
-
-
-def test_help_fits_a_screen():
-    parent = click.Context(cli, info_name="momentmix")
-    assert len(cli.get_help(parent).splitlines()) <= 25
-    for name, command in COMMANDS.items():
-        lines = command.get_help(click.Context(command, parent, name)).splitlines()
-        assert len(lines) <= 45, name
-        assert any(line.startswith(f"  momentmix {name} ") for line in lines), name
-
-
-def test_the_command_has_at_most_80_options():
-    groups = [cli, *COMMANDS.values()]
-    assert sum(isinstance(p, click.Option) for group in groups for p in group.params) <= 80

@@ -1,6 +1,5 @@
 """Nothing that comes from a file, a name or an argument controls the terminal; JSON is strict."""
 
-import io
 import json
 import os
 import sys
@@ -90,14 +89,6 @@ def test_a_command_prints_no_control_characters(folder, momentmix, arguments):
     assert done.err or done.out
     assert_harmless(done.err)
     assert_harmless(done.out)
-
-
-def test_a_terminal_of_few_letters_gets_escapes(folder, momentmix, monkeypatch):
-    stream = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
-    monkeypatch.setattr(sys, "stdout", stream)
-    assert momentmix("info", "named.json").code == 0
-    stream.flush()
-    assert b"\\u6e29\\u5ea6" in stream.buffer.getvalue()
 
 
 # -- errors and warnings in Python ------------------------------------------------------------

@@ -1,7 +1,6 @@
 """Tables as they are: kinds of columns guessed, one line from frame or file to segments."""
 
 import json
-import warnings
 
 import numpy as np
 import pandas as pd
@@ -9,7 +8,7 @@ import pytest
 from campaigns.made_tables import COUNTS, TABLES, names_of
 
 import momentmix as mm
-from momentmix.errors import FitWarning, InputError, InputTypeError, NoInputError
+from momentmix.errors import InputError, NoInputError
 from momentmix.families.column import Column
 from momentmix.mixture.matching import clustering_accuracy
 
@@ -115,20 +114,6 @@ def test_kinds_of_columns_are_guessed():
     assert columns_of(table, families={"plan": "bernoulli"})["plan"][0] == "bernoulli"
 
 
-def test_a_summary_says_what_it_is_without(tmp_path):
-    rng = np.random.default_rng(0)
-    table = pd.DataFrame({"id": range(50), "x": rng.random(50), "visits": rng.poisson(3, 50)})
-    table.to_csv(tmp_path / "t.csv", index=False)
-    for data in (table, tmp_path / "t.csv"):
-        said = r"guessed: column 'id' left out: it numbers the rows \(families="
-        with pytest.warns(FitWarning, match=said):
-            assert mm.summarize(data).feature_names == ("x", "visits")
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-            chosen = mm.summarize(data, exclude=["id"], families={"visits": "gaussian"})
-        assert chosen.feature_names == ("x", "visits")
-
-
 def test_counts_and_flags_that_nobody_names_give_segments_all_the_same(tmp_path):
     # As Gaussian columns of any variance they gave components of one value: 0.3 of accuracy lost.
     frame, labels, law = TABLES["passengers"](N_ROWS, seed=12)
@@ -154,25 +139,6 @@ def test_names_of_ids(name):
     numbers = np.random.default_rng(1).permutation(50) * 7 + 1000
     assert list(columns_of({name: numbers, "x": np.linspace(0, 1, 50) ** 2})) == ["x"]
     assert list(columns_of({"price": numbers, "x": np.linspace(0, 1, 50) ** 2})) == ["price", "x"]
-
-
-def test_declared_categories_are_levels():
-    kinds = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
-    frame = pd.DataFrame(
-        {"x": np.arange(8.0) ** 2, "g": pd.Series(["low", "mid"] * 4, dtype=kinds)}
-    )
-    assert columns_of(frame)["g"] == ("categorical", ("low", "mid", "high"))
-
-
-def test_the_command_says_which_columns_have_gaps(tmp_path, momentmix):
-    x = np.linspace(0, 1, 300) ** 2
-    frame = pd.DataFrame({"x": np.where(x > 0.9, np.nan, x), "y": 1 - x})
-    frame.to_csv(tmp_path / "t.csv", index=False)
-    done = momentmix("schema", tmp_path / "t.csv", "-o", tmp_path / "s.json")
-    said = [line.split() for line in done.out.splitlines()[:3]]
-    assert said[1:] == [["x", "gaussian", "yes"], ["y", "gaussian", "no"]]
-    options = ("--schema", tmp_path / "s.json", "-o", tmp_path / "t.mms")
-    assert momentmix("summarize", tmp_path / "t.csv", *options).code == 0
 
 
 # -- weights and reading ----------------------------------------------------------------------
@@ -235,20 +201,6 @@ def test_a_category_of_thousands_of_levels(tmp_path, kind):
         mm.fit(path, 2, families={"t": "categorical"})
     with pytest.raises(InputError, match=r"'t' has more than 1000 levels"):
         mm.fit(frame, 2, families={"t": "categorical"})
-
-
-def test_mixed_types_in_a_column(tmp_path, momentmix):
-    mixed = {"x": [1.0, "n/k", 3.0] * 10, "y": np.arange(30.0) ** 2}
-    with pytest.raises(InputTypeError, match=r"column 'x', holds 'n/k' \(str\).*exclude="):
-        mm.fit(mixed, 1)
-    pd.DataFrame(mixed).to_csv(tmp_path / "t.csv", index=False)
-    problem = r"line 3, column 'x': 'n/k' is not a number.*na_values.*categories: families=..x"
-    with pytest.raises(InputError, match=problem):
-        mm.fit(tmp_path / "t.csv", 1)
-    cured = mm.fit(tmp_path / "t.csv", 1, na_values=["n/k"], missing="model", random_state=0)
-    assert cured.schema.columns[0].has_missing
-    asked = mm.schema_from(tmp_path / "t.csv", {"x": "categorical"})
-    assert asked.columns[0].levels == ("1.0", "3.0", "n/k")
 
 
 def test_a_level_named_like_a_missing_value(tmp_path):

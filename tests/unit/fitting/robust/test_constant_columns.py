@@ -73,23 +73,6 @@ def test_everything_is_as_without_them(case, fit_without, tmp_path, places, valu
         assert b.log_likelihood == pytest.approx(b.mixture.log_prob(wide).mean(), rel=1e-6)
 
 
-def test_the_number_of_components_is_chosen_without_them(case):
-    rows, _ = case
-    wide, own = with_columns(rows, [0, 3], [2.0, -1.0])
-    a, b = (mm.fit(x, "auto", random_state=0) for x in (rows, wide))
-    assert a.notes == b.notes
-    np.testing.assert_allclose(b.mixture.means[:, own], a.mixture.means, rtol=1e-9)
-
-
-def test_they_do_not_count_as_parameters():
-    rows = np.random.default_rng(0).normal(size=(60, 3))
-    rows[:30] += 8.0
-    wide = np.column_stack([np.full((60, 25), 2.0), rows])
-    for x in (rows, wide):
-        names = [f.kind for f in mm.fit(x, 2, random_state=0).certificate.findings]
-        assert "too-few-rows" not in names
-
-
 def test_findings_name_the_columns_of_the_rows(case):
     rows = case[0].copy()
     rows = np.column_stack([rows, 2 * rows[:, 1] + 1])
