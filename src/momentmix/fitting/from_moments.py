@@ -257,7 +257,7 @@ def _certify(
     assert fit.uncertainty is not None
     context = replace(context, rng=np.random.default_rng(CERTIFICATE_SEED))
     p, uncertainty = fit.parameters, fit.uncertainty
-    return uncertainty, certify_moments(moments, p, context, uncertainty, support, fit.usable)
+    return uncertainty, certify_moments(moments, p, context, uncertainty, support)
 
 
 def answer_from_moments(

@@ -12,7 +12,6 @@ mixture, and the accuracies of that mixture and of mixtures drawn from its covar
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import log, nan
 
 import numpy as np
@@ -55,8 +54,6 @@ _DRAWS = 20  # of parameters: enough for the ninth decile of the loss
 _STEPS = 40  # of EM after a merge
 _FEW_ROWS = 2500  # for a first look, with ten rows a parameter at least
 CERTIFICATE_SEED = 41  # of certificates: one mixture has one verdict, whatever the seed of the fit
-
-Usable = Callable[[Parameters], Parameters]
 
 
 def certify_rows(
@@ -101,10 +98,9 @@ def certify_moments(
     context: FitContext,
     uncertainty: Uncertainty,
     support: Support | None,
-    usable: Usable,
 ) -> Certificate:
-    """Certificate of a fit to moments alone; `usable` makes draws of parameters like the answer."""
-    return _certificate(moments, p, (moments, p), uncertainty, support, context, usable)
+    """Certificate of a fit to moments alone."""
+    return _certificate(moments, p, (moments, p), uncertainty, support, context)
 
 
 def _certificate(
@@ -114,23 +110,23 @@ def _certificate(
     uncertainty: Uncertainty,
     support: Support | None,
     context: FitContext,
-    usable: Usable | None = None,
     again: Again | None = None,
 ) -> Certificate:
     """Test of the moments `tested`, predicted loss, findings, and what halves gave `again`."""
+    from_rows = again is not None
     with context.clock.stage("certificate"):
         loss, has_few_rows = 0.0, _has_few_rows(moments, p)
         if has_few_rows or (support is not None and support.supported is False):
             loss = nan  # of parameters that are not identified, errors say nothing
         elif p.n_components > 1:
-            loss = predicted_loss(p, uncertainty, context.rng, usable)
+            loss = predicted_loss(p, uncertainty, context.rng)
         noise = context.noise(moments) if tested[0] is moments else None
-        test = run_test(*tested, noise, usable is None)
+        test = run_test(*tested, noise, from_rows)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
         findings = collect_findings(
-            moments, ordered, test, capacity, usable is None, context.checked,
+            moments, ordered, test, capacity, from_rows, context.checked,
             (tested[0], tested[1][order]),
         )  # fmt: skip
         if not has_few_rows:
@@ -146,7 +142,7 @@ def _certificate(
                 apart = [f"distance {description.columns[x]:.2f}" for x in description.misfits]
                 findings.append(found(FATAL, "column-shape", description.misfits, asides=apart))
         return Certificate(
-            test, loss, findings, p.n_components, support, usable is None, stability,
+            test, loss, findings, p.n_components, support, from_rows, stability,
             separation_of(ordered, lambda z: joint_of(features_of(z, p.blocks), ordered)),
             description,
         )  # fmt: skip
@@ -167,12 +163,7 @@ def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
     return moments.n_effective < LEAST_ROWS_PER_PARAMETER * parameters.n_free
 
 
-def predicted_loss(
-    answer: Parameters,
-    uncertainty: Uncertainty,
-    rng: np.random.Generator,
-    finish: Callable[[Parameters], Parameters] | None = None,
-) -> float:
+def predicted_loss(answer: Parameters, uncertainty: Uncertainty, rng: np.random.Generator) -> float:
     """Loss of accuracy that nine of ten draws of the parameters stay below.
 
     Not the mean: where components overlap strongly the true loss exceeded it in half of the cases.
@@ -184,7 +175,6 @@ def predicted_loss(
     def accuracy(parameters: Parameters) -> float:
         return float((most_probable(joint_of(features, parameters)) == labels).mean())
 
-    drawn = drawn if finish is None else finish(drawn)
     losses = accuracy(answer) - np.array([accuracy(drawn[k]) for k in range(_DRAWS)])
     return max(0.0, float(np.quantile(losses, 0.9)))
 

@@ -99,8 +99,7 @@ def _tables(
         is_known = r == 1 and scale == "logit"  # the weight of a single component
         return of(quantity, u.factor[places][:, None] * (not is_known))
 
-    scale = "logit" if u.on_log_scale or r == 1 else "plain"
-    weights = of_place(e.weights, rows.weights, 1.0, scale)
+    weights = of_place(e.weights, rows.weights, 1.0, "logit")
     weights = np.where(u.unknown_weights, np.nan, np.clip(weights, 0.0, 1.0))
     features: list[tuple[int, ...]] = [(j,) for j in range(d)]
     if schema is not None:
@@ -175,7 +174,7 @@ def _quantities(u: Uncertainty, moments: StandardMoments, features: list[int]) -
     means = float(moments.shift[value]) + unit * e.means[:, value]
     return Quantities(
         Quantity(means, "plain", slopes=by_mean),
-        Quantity(variances, "log" if u.on_log_scale or k > 1 else "plain", slopes=by_variance),
+        Quantity(variances, "log", slopes=by_variance),
         observed,
     )
 

@@ -62,7 +62,6 @@ class Uncertainty:
 
     estimate: Parameters
     factor: Float
-    on_log_scale: bool
 
     def deviations(self) -> Parameters:
         """Standard errors, shaped like the parameters."""
@@ -80,7 +79,7 @@ class Uncertainty:
         """The same with the components in another order."""
         numbers, e = np.arange(len(self.factor)), self.estimate
         rows = parameters_from(numbers, e.n_components, e.blocks)[order].flat()
-        return Uncertainty(self.estimate[order], self.factor[rows], self.on_log_scale)
+        return Uncertainty(self.estimate[order], self.factor[rows])
 
     def embedded(
         self,
@@ -98,22 +97,22 @@ class Uncertainty:
         own = [places.means[:, columns], places.variances[:, columns], places.covariances]
         factor = np.zeros((size, self.factor.shape[1]))
         factor[np.concatenate([places.weights, *map(np.ravel, own)])] = self.factor
-        return Uncertainty(estimate, factor, self.on_log_scale)
+        return Uncertainty(estimate, factor)
 
     def draw(self, rng: np.random.Generator, n_draws: int) -> Parameters:
-        """Mixtures drawn from the covariance, weights and variances kept positive."""
-        base, r = self.estimate, self.estimate.n_components
+        """Mixtures drawn from the covariance, with logarithms of weights and of spreads."""
+        base = self.estimate
         steps = rng.standard_normal((n_draws, self.factor.shape[1])) @ self.factor.T
-        change = Parameters.stack([parameters_from(step, r, base.blocks) for step in steps])
-        weights, means = base.weights + change.weights, base.means + change.means
-        if self.on_log_scale:
-            relative = change.weights / np.maximum(base.weights, 1e-300)
-            weights = base.weights * np.exp(np.clip(relative, -5, 5))
-            moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
-        else:
-            moved = base.with_spread(base.spread + change.spread)
-        drawn = replace(moved, weights=np.maximum(weights, 1e-9), means=means).normalized()
-        return drawn.completed()
+        parts = [parameters_from(step, base.n_components, base.blocks) for step in steps]
+        change = Parameters.stack(parts)
+        relative = change.weights / np.maximum(base.weights, 1e-300)
+        moved = moved_spread(base, np.clip(relative_changes(base, change.spread), -5, 5))
+        weights = np.maximum(base.weights * np.exp(np.clip(relative, -5, 5)), 1e-9)
+        return (
+            replace(moved, weights=weights, means=base.means + change.means)
+            .normalized()
+            .completed()
+        )
 
 
 def uncertainty_after_em(
@@ -160,7 +159,7 @@ def uncertainty_after_em(
     found /= units[:, None] * np.sqrt(n_effective)
     factor = np.zeros((p.n_places, free.size))
     factor[free] = found if features.shape[1] >= p.n_free else nan  # so few rows say nothing
-    return Uncertainty(p, _by_parameters(factor, p), on_log_scale=True)
+    return Uncertainty(p, _by_parameters(factor, p))
 
 
 def _root(matrix: Float) -> Float:

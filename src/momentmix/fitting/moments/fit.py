@@ -17,7 +17,7 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -76,17 +76,16 @@ FIRST_LOOK = Effort(1)  # of a number that the rank of the moments rejects
 class MomentFit:
     """The answer from moments, in standardized features.
 
-    `raw` is as polished, and so is the uncertainty; `parameters` have variances raised to what the
-    moments can resolve. `rivals` fit the moments about as well. `fewer` has one
-    component less, where the search needed it; `more` goes on with another effort, from the answers
-    that this one has tried. The rank of the moments shows all components of one that `is_needed`.
+    `raw` is as polished; `parameters`, and the uncertainty about them, have variances raised to
+    what the moments can resolve. `rivals` fit the moments about as well. `fewer` has one component
+    less, where the search needed it; `more` goes on with another effort, from the answers that this
+    one has tried. The rank of the moments shows all components of one that `is_needed`.
     """
 
     parameters: Parameters
     raw: Parameters
     uncertainty: Uncertainty
     rivals: list[Parameters]
-    structure: Structure
     fewer: MomentFit | None = None
     is_needed: bool = False
     more: Callable[[Effort], MomentFit] | None = None
@@ -100,10 +99,6 @@ class MomentFit:
         if known is None or tested_conditions(known[0], moments, self.raw) is not known[0]:
             return check_conditions(moments, self.raw, rng, correlations=correlations)
         return check_conditions(moments, self.raw, rng, True, correlations, *known)
-
-    def usable(self, drawn: Parameters) -> Parameters:
-        """Return drawn parameters, with covariances raised as in the answer."""
-        return resolvable(drawn, self.uncertainty, self.structure)
 
 
 def one_component(moments: StandardMoments, blocks: Blocks | None = None) -> Parameters:
@@ -138,7 +133,7 @@ def fit_moments(
         p = one_component(moments, structure.blocks)
         conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0).without_sum
         found = Efficient(p, Whitening(conditions, p), moments.n_effective)
-        return MomentFit(p, p, found.uncertainty, [], structure)
+        return MomentFit(p, p, found.uncertainty, [])
     search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
     return search.run(effort)
 
@@ -323,5 +318,5 @@ class _MomentSearch:
         raw, uncertainty = found.parameters, found.uncertainty
         checked = None if is_last else (self.tested, found.whitening)
         answer = resolvable(raw, uncertainty, self.structure)
-        known = (rivals, self.structure, fewer, self.is_needed, self.run, checked)
-        return MomentFit(answer, raw, uncertainty, *known)
+        known = (rivals, fewer, self.is_needed, self.run, checked)
+        return MomentFit(answer, raw, replace(uncertainty, estimate=answer), *known)

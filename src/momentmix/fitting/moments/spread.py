@@ -93,39 +93,30 @@ def resolvable(parameters: Parameters, errors: Uncertainty, structure: Structure
     A variance is raised as said above, and by the squared standard error of its mean; no component
     becomes wider than all rows together. The covariance of a block is raised so in each direction
     of its eigenvectors relative to the total covariance: eigenvalues have standard errors by the
-    delta method. Parameters may be those of several mixtures, in an axis before that of the
-    components.
+    delta method.
     """
-    p, (r, d), deviations = parameters, parameters.means.shape[-2:], errors.deviations()
+    p, d, deviations = parameters, parameters.blocks.n_features, errors.deviations()
     given, spread, means = p.spread, p.spread.copy(), p.means.copy()
     raised = _raised(p.variances, deviations.variances) + deviations.means**2
     variances = np.minimum(p.variances + raised, np.maximum(p.variances, 1.0))
-    spread[..., :d] = np.maximum(variances, np.max(structure.floor))
+    spread[:, :d] = np.maximum(variances, np.max(structure.floor))
     rows = parameters_from(np.arange(len(errors.factor)), p.n_components, p.blocks)
     factor_of_spread, factor_of_means = errors.factor[rows.spread], errors.factor[rows.means]
-    mixtures = list(np.ndindex(p.means.shape[:-2]))  # one by one: errors have q numbers each
     for place, (features, places) in enumerate(p.blocks.places):
-        for at in mixtures:
-            values, vectors = np.linalg.eigh(structure.relative(given[at][..., places], place))
-            directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
-            change = np.einsum(
-                "ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions
-            )
-            shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
-            more = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
-            values = np.minimum(values + more, np.maximum(values, 1.0))
-            values = np.maximum(values, structure.least(place))
-            spread[at][:, places] = from_eigenvalues(structure.roots[place], values, vectors)
+        values, vectors = np.linalg.eigh(structure.relative(given[:, places], place))
+        directions = structure.inverses[place].T @ vectors  # λ = xᵀ Σ x for each column x
+        change = np.einsum("ijkq,ijl,ikl->ilq", factor_of_spread[:, places], directions, directions)
+        shift = np.einsum("ijq,ijl->ilq", factor_of_means[:, features], directions)
+        more = _raised(values, np.sqrt((change**2).sum(axis=2))) + (shift**2).sum(axis=2)
+        values = np.minimum(values + more, np.maximum(values, 1.0))
+        values = np.maximum(values, structure.least(place))
+        spread[:, places] = from_eigenvalues(structure.roots[place], values, vectors)
     for law in p.blocks.laws:
-        own = list(law.features)
-        pair = tuple(x[..., own].reshape(-1, len(own)) for x in (p.means, p.variances))
+        own, pair = list(law.features), p.of_law(law)
         values, slopes = law.positive(*pair), law.positive_slopes(*pair)
         factor = np.concatenate([factor_of_means[:, own], factor_of_spread[:, own]], axis=1)
-        parts = (slopes[start : start + r] for start in range(0, len(slopes), r))
-        squares = np.concatenate([((part @ factor) ** 2).sum(axis=2) for part in parts])
-        values = values + _raised(values, np.sqrt(squares))
-        found = law.with_positive(values, *pair)
-        means[..., own], spread[..., own] = (x.reshape(*p.means.shape[:-1], -1) for x in found)
+        values = values + _raised(values, np.sqrt(((slopes @ factor) ** 2).sum(axis=2)))
+        means[:, own], spread[:, own] = law.with_positive(values, *pair)
     return replace(p, means=means).with_spread(spread)
 
 

@@ -236,7 +236,7 @@ class Efficient:
         root = inverse_root(normal / scale[:, None] / scale, _RIDGE)
         factor = root / scale[:, None] / np.sqrt(self.n_effective)
         factor[dependent_places(p)] = 0.0
-        return Uncertainty(p, factor, on_log_scale=False)
+        return Uncertainty(p, factor)
 
 
 def efficient_polish(

@@ -237,24 +237,12 @@ def test_identities_of_families_take_no_part():
     assert not Whitening(everything, p).independent.all()
 
 
-def test_several_mixtures_are_raised_as_each_of_them():
-    p, moments = families()
-    rng = np.random.default_rng(0)
-    errors = Uncertainty(p, 0.1 * rng.standard_normal((p.n_places, 5)), False)
-    drawn_ones, structure = errors.draw(rng, 3), moments.structure(p.blocks)
-    together = resolvable(drawn_ones, errors, structure)
-    for k in range(3):
-        alone = resolvable(drawn_ones[k], errors, structure)
-        assert np.abs(alone.flat() - drawn_ones[k].flat()).max() > 1e-3
-        np.testing.assert_allclose(together[k].flat(), alone.flat(), rtol=1e-12)
-
-
 def test_variances_are_raised_to_what_can_be_resolved_and_no_further():
     p = Parameters(np.ones(1), np.zeros((1, 3)), np.array([[1e-6, 0.01, 0.5]]))
     structure = exact_moments(random_mixture(1, 3, seed=0), 3).structure(None)
-    sure = resolvable(p, Uncertainty(p, 1e-9 * np.eye(7), False), structure)
+    sure = resolvable(p, Uncertainty(p, 1e-9 * np.eye(7)), structure)
     np.testing.assert_allclose(sure.variances, p.variances, rtol=1e-2)
-    raised = resolvable(p, Uncertainty(p, 0.01 * np.eye(7), False), structure).variances[0]
+    raised = resolvable(p, Uncertainty(p, 0.01 * np.eye(7)), structure).variances[0]
     # Half-normal mean s·√(2/π) for an estimate of 0, and the squared error of the mean.
     assert raised[0] == pytest.approx(0.01 * np.sqrt(2 / np.pi) + 1e-4, rel=0.01)
     assert raised[2] == pytest.approx(0.5 + 1e-4, rel=1e-3)
