@@ -11,7 +11,6 @@ from typing import Any, Literal
 import numpy as np
 
 from momentmix._typing import Int
-from momentmix.fitting.moments.covariance import MomentSpread
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.parameters import Parameters
@@ -66,7 +65,3 @@ class FitContext:
             order: Int = self.start.order_of(parameters)
             return order
         return np.argsort(-parameters.weights / parameters.weights.sum(), kind="stable")
-
-    def noise(self, moments: StandardMoments) -> MomentSpread | None:
-        """Covariance of the moments of weighted rows; None where it follows from the model."""
-        return None if self.checked is None else self.checked.noise(moments)

@@ -39,7 +39,7 @@ from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.model_file import load_model
 from momentmix.mixture.parameter_table import Intervals
 
-_VERSION = 10
+_VERSION = 11
 _NOT_ALWAYS = ("covariances", "levels", "seen")  # of joined columns, and of families
 
 
@@ -182,7 +182,6 @@ def _certificate_fields(n_components: int) -> Fields:
         "degrees_of_freedom": integer(),
         "p_value": number(0.0, 1.0),
         "effect_size": number(0.0),
-        "bootstrapped": boolean,
         "groups": list_of(
             Fields(lambda values: ConditionGroup(**values), group, defaults={"is_shape": False})
         ),

@@ -16,7 +16,7 @@ FEW = found(WARNING, "spurious-components", components=[1], asides=["9 rows"], n
 
 
 def certificate(*findings, p=0.4, effect=0.0, loss=0.001, support=None):
-    test = OverIdentification(100.0, 100, p, effect, False, [])
+    test = OverIdentification(100.0, 100, p, effect, [])
     return Certificate(test, loss, list(findings), 2, support)
 
 

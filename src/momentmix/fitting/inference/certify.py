@@ -39,7 +39,6 @@ from momentmix.fitting.inference.over_identification import (
     check_conditions,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
-from momentmix.fitting.moments.covariance import MomentSpread
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.outcome import CLEAR_LOSS
 from momentmix.mixture.density import most_probable
@@ -74,15 +73,14 @@ def certify_rows(
         )
     with context.clock.stage("halves"):
         again = halves.compare(p)._replace(cut=halves.cut(p))
-    tested = moments, p
-    if is_missing_at_random(p):
-        rows = features
-        if counts is not None:  # as many as can be drawn without copies
-            rows = features[:, proportional_places(counts, int(counts.sum() / counts.max()))]
-        tested = completed(moments, p, rows)
+    rows = features
+    if counts is not None:  # as many as can be drawn without copies
+        rows = features[:, proportional_places(counts, int(counts.sum() / counts.max()))]
+    needs_rows = is_missing_at_random(p) or (is_survey and rows.shape[1] < features.shape[1])
+    tested = _completed_or_same(moments, p, rows if needs_rows else None)
     if p.n_components > 1:
         with context.clock.stage("support"):
-            support = support_from_rows(sample, p, context)
+            support = support_from_rows(sample, p, context, rows if needs_rows else None)
         if support.supported is False and is_clear(p, again.reproducibility.min()):
             support = Support(p.n_components, True, "other rows give all groups, with gaps")
     certificate = _certificate(moments, p, tested, uncertainty, support, context, again=again)
@@ -120,8 +118,7 @@ def _certificate(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif p.n_components > 1:
             loss = predicted_loss(p, uncertainty, context.rng)
-        noise = context.noise(moments) if tested[0] is moments else None
-        test = run_test(*tested, noise, from_rows)
+        test = run_test(*tested, from_rows)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
@@ -148,14 +145,29 @@ def _certificate(
         )  # fmt: skip
 
 
+def _completed_or_same(
+    moments: StandardMoments, p: Parameters, rows: Float | None
+) -> tuple[StandardMoments, Parameters]:
+    """What is tested: moments and mixture, those of `rows` where moments of all do not serve.
+
+    Cells of these may be missing at random, or weights of a survey, which depend on the rows, make
+    moments vary more than those of as many rows without weights.
+    """
+    return (moments, p) if rows is None else completed(moments, p, rows)
+
+
 def run_test(
-    moments: StandardMoments, p: Parameters, noise: MomentSpread | None, after_rows: bool
+    moments: StandardMoments,
+    p: Parameters,
+    after_rows: bool,
+    rng: np.random.Generator | None = None,
+    correlations: bool = True,
 ) -> OverIdentification:
     """The over-identification test, where there are rows enough."""
     if _has_few_rows(moments, p):
         return UNTESTABLE
-    rng = np.random.default_rng(CERTIFICATE_SEED)
-    return check_conditions(moments, p, rng, after_rows=after_rows, noise=noise)
+    rng = rng or np.random.default_rng(CERTIFICATE_SEED)
+    return check_conditions(moments, p, rng, True, correlations, after_rows=after_rows)
 
 
 def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
@@ -182,8 +194,10 @@ def predicted_loss(answer: Parameters, uncertainty: Uncertainty, rng: np.random.
 # -- support of the number of components --------------------------------------------------------
 
 
-def support_from_rows(sample: Sample, parameters: Parameters, context: FitContext) -> Support:
-    """Whether the likelihood or the moments reject one component less."""
+def support_from_rows(
+    sample: Sample, parameters: Parameters, context: FitContext, rows: Float | None = None
+) -> Support:
+    """Whether the likelihood or the moments, those of `rows` where given, reject one less."""
     p, moments, features = parameters, sample.moments, sample.features
     n, n_sampled = moments.n_counted, features.shape[1]
     structure = moments.structure(p.blocks)
@@ -200,12 +214,9 @@ def support_from_rows(sample: Sample, parameters: Parameters, context: FitContex
         if loss > clear:
             break
     # From few rows the test rejects columns that are not normal, and finds no groups.
-    if loss <= price and not _has_few_rows(moments, smaller):
-        if is_missing_at_random(smaller):
-            tested, noise = completed(moments, smaller, features), None
-        else:
-            tested, noise = (moments, smaller), context.noise(moments)
-        test = check_conditions(*tested, context.rng, correlations=False, noise=noise)
+    if loss <= price:
+        tested = _completed_or_same(moments, smaller, rows)
+        test = run_test(*tested, False, context.rng, False)
         if test.testable and test.p_value < CLEAR_P_VALUE:
             return Support(
                 p.n_components, True, f"the moments reject {fewer_components(p.n_components)}"

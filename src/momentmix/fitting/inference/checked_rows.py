@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.inference.outliers import NONE, Outliers, find_outliers
-from momentmix.fitting.moments.covariance import MomentSpread
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.lazy import lazy_property
 from momentmix.mixture.density import joint_densities
@@ -95,16 +94,6 @@ class CheckedRows:
     values: Float  # (n, n_columns); of weighted rows so many as follow the weighted law
     n_rows: int  # all that are fitted
     outliers: Outliers = NONE
-    # All rows (m, n_columns) and what they count as (m,), where weights are not frequencies.
-    weighted: tuple[Float, Float] | None = None
-
-    def noise(self, moments: StandardMoments) -> MomentSpread | None:
-        """The spread of moments of weighted rows; None for rows without weights."""
-        if self.weighted is None:
-            return None
-        values, counts = self.weighted
-        features = (values[:, moments.columns] - moments.shift) / moments.scale
-        return MomentSpread(features, counts, self.n_rows)
 
     def standardized(self, moments: StandardMoments) -> Float:
         """The features of the excerpt, of shape (n, d)."""
@@ -160,17 +149,16 @@ def check_rows(
     """The outliers among the rows, and an excerpt of the rows, without them where asked."""
     places, values = rows.excerpt(EXCERPT)
     outliers = known or find_outliers(rows, moments, places, values)
-    taken, weighted = outliers.places if takes_out else NONE.places, None
+    taken = outliers.places if takes_out else NONE.places
     kept = ~np.isin(places, taken)
     counts = None if rows.row_counts is None else rows.row_counts[places[kept]]
     places = places[kept] - np.searchsorted(taken, places[kept])
     values = values[kept]
     if counts is not None and len(places):
-        weighted = None if rows.is_frequency else (values, counts)
         # As many as can be drawn without copies.
         chosen = proportional_places(counts, int(counts.sum() / counts.max()))
         places, values = places[chosen], values[chosen]
-    return CheckedRows(places, values, rows.n_rows - len(taken), outliers, weighted)
+    return CheckedRows(places, values, rows.n_rows - len(taken), outliers)
 
 
 def joint_of(z: Float, parameters: Parameters) -> Float:

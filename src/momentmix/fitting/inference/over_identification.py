@@ -39,7 +39,6 @@ from momentmix._typing import Float
 from momentmix.fitting.inference.correlations import Correlation, find_correlations
 from momentmix.fitting.inference.tested_conditions import choose_conditions, tested_conditions
 from momentmix.fitting.moments.conditions import Conditions, point_powers
-from momentmix.fitting.moments.covariance import MomentSpread
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.moments.whitening import Projection, Whitening
 from momentmix.mixture import gaussian
@@ -96,8 +95,6 @@ class OverIdentification:
         Least p-value of the groups, as in the first step of Holm's rule.
     effect_size : float
         Of the group with the least p-value.
-    bootstrapped : bool
-        Whether p-values come from drawn statistics, as for weighted rows.
     groups : tuple of ConditionGroup
         Kinds of conditions that can be tested, and the shape of single columns.
     """
@@ -106,7 +103,6 @@ class OverIdentification:
     degrees_of_freedom: int
     p_value: float
     effect_size: float
-    bootstrapped: bool
     correlations: list[Correlation] = field(default_factory=list)
     groups: tuple[ConditionGroup, ...] = ()
 
@@ -125,9 +121,7 @@ class OverIdentification:
     def p_value_words(self) -> str:
         """The p-value, the law that it comes from, and how many tests it is the least of."""
         law = "χ²"
-        if self.bootstrapped:
-            law = "gamma law of drawn samples"  # with their mean and variance
-        elif self.decisive is not None and self.decisive.is_shape:
+        if self.decisive is not None and self.decisive.is_shape:
             law = "gamma law"  # with the variance that means of high powers have
         n = len(self.groups)
         corrected = f", the least of {n} tests, corrected for their number" if n > 1 else ""
@@ -146,7 +140,7 @@ class OverIdentification:
         return self.p_value < LEAST_P_VALUE and self.effect_size > NEGLIGIBLE_EFFECT
 
 
-UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"), False)
+UNTESTABLE = OverIdentification(0.0, 0, float("nan"), float("nan"))
 
 
 def check_conditions(
@@ -158,12 +152,11 @@ def check_conditions(
     conditions: Conditions | None = None,
     whitening: Whitening | None = None,
     after_rows: bool = False,
-    noise: MomentSpread | None = None,
 ) -> OverIdentification:
     """Test a mixture of standardized features against the moments.
 
     `draws_rows` and `correlations` allow these steps where rows are few, and where it rejects.
-    `conditions` and their `whitening` are given where they are known, `noise` for weighted rows.
+    `conditions` and their `whitening` are given where they are known.
     """
     if conditions is None:
         r, blocks = parameters.n_components, parameters.blocks
@@ -183,16 +176,7 @@ def check_conditions(
     centers = np.array([g.degrees_of_freedom for g in group_test.groups], dtype=float)
     variances = 2.0 * centers + group_test.fourth_cumulants / n
     p_values = _corrected(statistics, centers, variances, group_test.n_tests)
-    n_trusted = n
-    if noise is not None:
-        white = whitening.whiten(noise.draws(conditions, rng))
-        draws = n * group_test.statistics(white)
-        size = n * float(_squared_length(projection, white).mean())
-        n_trusted = n * min(1.0, dof / size)
-        p_values = _corrected(
-            statistics, draws.mean(axis=1), draws.var(axis=1, ddof=1), group_test.n_tests
-        )
-    elif draws_rows and n < _FEW_ROWS and p_values.min() < _SURE_P_VALUE:
+    if draws_rows and n < _FEW_ROWS and p_values.min() < _SURE_P_VALUE:
         excess = np.maximum(group_test.variances_of_rows(parameters, rng) - 2.0 * centers, 0.0)
         is_shape = [group.is_shape for group in group_test.groups]
         variances = np.where(is_shape, variances, 2.0 * centers + excess / n)
@@ -208,13 +192,11 @@ def check_conditions(
         columns, remainder = moments.columns.tolist(), projection.project(residual)
         found = [
             replace(c, first=columns[c.first], second=columns[c.second])
-            for c in find_correlations(whitening, conditions, parameters, remainder, n_trusted)
+            for c in find_correlations(whitening, conditions, parameters, remainder, n)
         ]
     statistic = n * float(_squared_length(projection, residual))
     effect = float(np.sqrt(misfit / (least.degrees_of_freedom * n)))
-    return OverIdentification(
-        statistic, dof, least.p_value, effect, noise is not None, found, groups
-    )
+    return OverIdentification(statistic, dof, least.p_value, effect, found, groups)
 
 
 def _corrected(statistics: Float, centers: Float, variances: Float, n_tests: Float) -> Float:

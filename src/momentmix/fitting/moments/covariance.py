@@ -1,27 +1,20 @@
-"""Correlations of one row's conditions under a mixture, in closed form, and as rows show them.
+"""Correlations of one row's conditions under a mixture, in closed form.
 
 E_i[m mᵀ] is the product over blocks of the moments of two monomials of one block each. The model
-determines the covariance of moments of rows drawn from it. Weights that depend on the rows, as
-weights that correct a biased sample do, change it: where they are large, moments vary more than
-moments of (Σ w)² / Σ w² rows. `MomentSpread` draws Σ g w (c(z) − c̄) / Σ w, with w the weights,
-c(z) the conditions, and g + 1 Poisson(1).
+determines the covariance of moments of rows drawn from it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from momentmix._typing import Float, Int
-from momentmix.fitting.moments.conditions import Conditions, point_powers
+from momentmix.fitting.moments.conditions import Conditions
 from momentmix.mixture.parameters import Parameters
 from momentmix.native import code
 
 _AT_ONCE = 32  # rows of the table of all pairs: they stay in the cache
 _LEAST_VARIANCE = 1e-12  # of a monomial; that of a constant is 0
-DRAWS = 200  # for a mean and a variance; they cost a small part of the whitening
-_DRAWN_AT_ONCE = 100  # rows whose products fit in the cache
 
 
 def monomial_correlation(conditions: Conditions, parameters: Parameters) -> tuple[Float, Float]:
@@ -64,29 +57,3 @@ def _add_second_moments(second: Float, tables: list[tuple[Int, Float]], weights:
         for own, table in tables:
             products *= table[:, own[a], own[a:]]
         row[a:] += products.sum(axis=0)
-
-
-@dataclass(frozen=True)
-class MomentSpread:
-    """Standardized rows (n, d), a part of `n_rows`, and their weights, the `counts`."""
-
-    rows: Float
-    counts: Float
-    n_rows: int
-
-    def draws(self, conditions: Conditions, rng: np.random.Generator) -> Float:
-        """Draw deviations of the means from their expectations, (n_conditions, DRAWS)."""
-        sums = np.zeros((conditions.size, DRAWS + 1))
-        factors = np.empty((len(self.rows), DRAWS + 1))
-        factors[:, 0] = self.counts
-        # All cumulants of these are 1, so that the draws are as skewed as the means themselves.
-        multipliers = rng.poisson(1.0, (len(self.rows), DRAWS)) - 1.0
-        factors[:, 1:] = self.counts[:, None] * multipliers
-        for start in range(0, len(self.rows), _DRAWN_AT_ONCE):
-            part = slice(start, start + _DRAWN_AT_ONCE)
-            powers = point_powers(self.rows[part], conditions.highest_exponent)
-            sums += conditions.products(powers) @ factors[part]
-        total = self.counts.sum()
-        noise = (sums[:, 1:] - np.outer(sums[:, 0] / total, factors[:, 1:].sum(axis=0))) / total
-        # A part of the rows has fewer of them: its means vary more than those of all.
-        return np.asarray(noise * np.sqrt(len(self.rows) / self.n_rows))

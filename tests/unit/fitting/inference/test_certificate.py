@@ -24,10 +24,10 @@ WARNING = found(Severity.WARNING, "constant-column", ["b"])
 
 
 def outcome(p_value=0.4, effect=0.01, groups=()):
-    return OverIdentification(100.0, 100, p_value, effect, False, groups=tuple(groups))
+    return OverIdentification(100.0, 100, p_value, effect, groups=tuple(groups))
 
 
-UNTESTABLE = OverIdentification(0.0, 0, NAN, NAN, False)
+UNTESTABLE = OverIdentification(0.0, 0, NAN, NAN)
 
 
 def certificate(test=None, loss=0.001, findings=(), r=2, support=None):

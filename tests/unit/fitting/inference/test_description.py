@@ -151,7 +151,7 @@ def test_a_test_without_power_does_not_make_a_poor_mixture_exact(n, level):
      (1e-9, 0.4, "poor")],
 )  # fmt: skip
 def test_without_rows_the_effect_size_decides(p_value, effect, level):
-    found = described_by_effect(OverIdentification(9.0, 9, p_value, effect, False))
+    found = described_by_effect(OverIdentification(9.0, 9, p_value, effect))
     assert found.level == level
     assert np.isnan(found.distance)
     assert not found.columns

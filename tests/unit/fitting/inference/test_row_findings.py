@@ -45,7 +45,7 @@ def refined(data, start):
 def findings_of(data, start):
     rows, moments, p = refined(data, start)
     checked = check_rows(rows, moments)
-    quiet = OverIdentification(100.0, 100, 0.5, 0.0, False)
+    quiet = OverIdentification(100.0, 100, 0.5, 0.0)
     return {f.kind: f for f in collect_findings(moments, p, quiet, 9, True, checked)}
 
 
@@ -214,7 +214,7 @@ def test_correlations_that_matter_are_named(value, deviates, is_named):
     truth, rows, _ = clean_case(0)
     rows, moments, p = refined(rows, truth)
     named = [Correlation(0, 1, value, deviates)]
-    test = OverIdentification(900.0, 100, 1e-9, 0.1, False, named)
+    test = OverIdentification(900.0, 100, 1e-9, 0.1, named)
     kinds = {f.kind for f in collect_findings(moments, p, test, 9)}
     assert ("correlated-columns" in kinds) == is_named
 

@@ -50,7 +50,7 @@ def test_what_supports_a_number_of_components(n_true, r, from_rows, supported, w
 
 
 def test_moments_may_support_what_bic_does_not(monkeypatch):
-    rejected = OverIdentification(900.0, 20, 1e-9, 0.5, False)
+    rejected = OverIdentification(900.0, 20, 1e-9, 0.5)
     monkeypatch.setattr(module, "check_conditions", lambda *_, **__: rejected)
     found = mm.fit(ROWS[1][:3000], 2, random_state=0).certificate.support
     assert (found.supported, found.text) == (True, "the moments reject 1 component")
