@@ -85,7 +85,6 @@ FORMS = {
     "columns first": lambda x, folder: np.asfortranarray(x.astype(float)),
     "frame": lambda x, folder: pd.DataFrame(x, columns=list("abcd")),
     "dict": lambda x, folder: dict(zip("abcd", x.T.astype(float), strict=True)),
-    "blocks": lambda x, folder: iter(np.array_split(x.astype(float), 3)),
     "csv": lambda x, folder: _written(x, folder / "x.csv"),
     "parquet": lambda x, folder: _written(x, folder / "x.parquet"),
     "files": lambda x, folder: [

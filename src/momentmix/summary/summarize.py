@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import fields
 from functools import partial
 from typing import Any
@@ -14,7 +14,7 @@ from momentmix.capacity import usual_order
 from momentmix.errors import FitWarning, InputError, ShardError, read_more, warn_caller
 from momentmix.progress import step
 from momentmix.summary.summary import MomentSummary, named_by_contents
-from momentmix.tables.learning import Families, rows_with, table_rows
+from momentmix.tables.learning import Families, table_rows
 from momentmix.tables.opening import READ_ALL, Reading, can_open
 from momentmix.tables.rows import ArrayRows, Rows
 from momentmix.tables.source import counted_twice
@@ -34,11 +34,11 @@ def summarize(
     progress: bool | None = None,
     **options: Any,
 ) -> MomentSummary:
-    """Moments of an array, a data frame or files, or of several tables one after the other.
+    """Moments of an array, a data frame or files.
 
     Parameters
     ----------
-    rows : array or data frame of shape (n_rows, n_features), path, source, or iterator of tables
+    rows : array or data frame of shape (n_rows, n_features), path or source
         Tensors of torch are summed on their device, as in `MomentSummary.update`. Also lists of
         rows and dicts of columns. Files are read as by `open_rows`; their summary is that
         of the command ``momentmix summarize``, byte for byte.
@@ -76,15 +76,11 @@ def summarize(
     names = {field.name for field in fields(Reading)}
     reading = Reading.of({name: options.pop(name) for name in list(options) if name in names})
     with step("Summarizing", progress):
-        is_stream = hasattr(rows, "__next__") and not can_open(rows)
-        if sample_weight is not None and (is_stream or isinstance(rows, Rows) or can_open(rows)):
+        if sample_weight is not None and (isinstance(rows, Rows) or can_open(rows)):
             raise InputError("sample_weight needs a single array; call update() for each block.")
-        if is_stream:
-            summary = _of_blocks(rows, order, families, missing, reading, options)
-        else:
-            weights = ordered_weights(sample_weight, rows)
-            rows = _opened(rows, families, missing, reading)
-            summary = _of_rows(rows, order, weights, options)
+        weights = ordered_weights(sample_weight, rows)
+        opened = _opened(rows, families, missing, reading)
+        summary = _of_rows(opened, order, weights, options)
         return summary if "shard_id" in options else named_by_contents(summary)
 
 
@@ -125,41 +121,6 @@ def _of_rows(
     if not summary.n_rows:
         raise rows.without_rows()
     return summary
-
-
-def _of_blocks(
-    blocks: Iterator[Any],
-    order: int | None,
-    families: Families,
-    missing: Missing,
-    reading: Reading,
-    options: dict[str, Any],
-) -> MomentSummary:
-    """The summary of tables whose first one says what the columns are."""
-    summary: MomentSummary | None = None
-    for block in blocks:
-        if summary is None:
-            summary = _of_rows(_opened(block, families, missing, reading), order, None, options)
-        elif summary.schema is None and reading == READ_ALL and missing == "error":
-            summary.update(block)
-        else:
-            _add_block(summary, block, missing, reading)
-    if summary is None:
-        raise InputError("rows must hold at least one block; the iterator was empty.")
-    return summary
-
-
-def _add_block(summary: MomentSummary, block: Any, missing: Missing, reading: Reading) -> None:
-    try:
-        rows = reading.open(block, missing)
-        if summary.schema is not None:
-            rows = rows_with(summary.schema, rows)
-        _add_rows(summary, rows)
-    except InputError as error:
-        raise InputError(
-            f"{error} (Other blocks are encoded like the first one; to let each block have "
-            "missing cells of its own, add up summaries of the blocks.)"
-        ) from error
 
 
 def _add_rows(

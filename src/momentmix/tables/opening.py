@@ -132,7 +132,8 @@ def open_sources(
         return [open_file(_copied(data), reading)]
     if hasattr(data, "__next__"):
         raise InputTypeError(
-            "rows must be readable more than once; an iterator is not. Pass an array or a file."
+            "rows must be readable more than once; an iterator is not. Pass an array or a file, or "
+            "add each block to a MomentSummary by update()."
         )
     return [MemoryTable(data, expected=expected)]
 

@@ -29,18 +29,6 @@ def summary(table=TABLE, families=FAMILIES, missing="model", **options):
     return mm.summarize(table, 3, families=families, missing=missing, **options)
 
 
-def test_blocks_of_an_iterator():
-    parts = [TABLE[:3], TABLE[3:]]
-    whole = summary(families=FAMILIES | {"plan": ["basic", "gold", "silver"]}, shard_id="a")
-    once = summary(iter(parts), whole.schema, shard_id="a")
-    assert once.to_bytes() == whole.to_bytes()
-    complete = TABLE.assign(age=TABLE["age"].fillna(30.0), plan=TABLE["plan"].fillna("gold"))
-    with pytest.raises(InputError, match=r"'age'\), is missing.*add up summaries of the blocks"):
-        summary(iter([complete, TABLE]))
-    with pytest.raises(InputError, match="iterator was empty"):
-        summary(iter([]))
-
-
 def test_updates_encode_their_rows():
     once = summary(shard_id="a")
     grown = MomentSummary(7, 3, schema=once.schema, shard_id="a")
