@@ -54,7 +54,7 @@ lint: $(VENV)/.test          ## style and types
 
 test: lint                   ## style, types and every fast test: about eight minutes on two cores
 	@echo "Running the fast tests on two processes"
-	@$(BIN)/python -m pytest -m "not long" -n 2
+	@$(BIN)/python -m pytest -m "not long" -n 2 --dist worksteal
 
 test-all: test               ## the documentation, the long runs, sanitizers, the pages of Ray and Spark: an hour
 	@$(MAKE) --no-print-directory docs
@@ -105,7 +105,7 @@ $(OLDEST)/.test: pyproject.toml constraints-oldest.txt
 
 test-oldest: $(OLDEST)/.test     ## the fast tests on the oldest versions that are supported
 	@echo "Running the fast tests with the oldest dependencies"
-	@$(OLDEST)/bin/python -m pytest -m "not long" -n 2
+	@$(OLDEST)/bin/python -m pytest -m "not long" -n 2 --dist worksteal
 
 TORCH := .venv-torch
 FOR_TORCH := hypothesis pytest pytest-timeout pytest-xdist triton
