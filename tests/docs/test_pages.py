@@ -230,8 +230,6 @@ def test_versions_of_files_are_those_of_the_pages(tmp_path):
         ("Model", str(model["version"])),
         ("Record of a fit", str(model["fit"]["version"])),
     ]
-    changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"summary {found[0][1]}, model {found[1][1]}, record of a fit {found[2][1]}" in changes
 
 
 PATH = re.compile(r"`((?:[\w-]+/)*[\w-]+(?:\.py|/))`")

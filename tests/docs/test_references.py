@@ -3,12 +3,10 @@
 import re
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
 COMMAND = re.compile(r"`(?:python benchmarks/)?(\w+\.py)((?: [\w.-]+)*)`")
-FOLDERS = {"benchmarks": ROOT / "benchmarks", "src": ROOT / "src/momentmix"}
+BENCHMARKS = ROOT / "benchmarks"
 
 
 def pages():
@@ -22,7 +20,7 @@ def test_commands_of_benchmarks_exist():
             commands.append((page.name, name, words.split()))
     assert len(commands) > 15
     for page, name, words in commands:
-        path = FOLDERS["benchmarks"] / name
+        path = BENCHMARKS / name
         if not path.exists() and page == "architecture.md":
             continue
         assert path.exists(), f"{page}: {name}"
@@ -31,10 +29,3 @@ def test_commands_of_benchmarks_exist():
             if word[:1].isalpha() and not word.isupper():
                 function = f"def {word.replace('-', '_')}("
                 assert f'"{word}"' in text or function in text, f"{page}: {name} {word}"
-
-
-@pytest.mark.parametrize("page", ["architecture.md", "how-to/groups.md", "paper.md"])
-def test_paths_exist(page):
-    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-    for path in re.findall(r"`((?:\w+/)+(?:\w+\.py)?)`", text):
-        assert (ROOT / path).exists() or (FOLDERS["src"] / path).exists(), path
