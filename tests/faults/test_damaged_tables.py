@@ -16,7 +16,8 @@ from momentmix.errors import InputError, SummaryFileError
 def test_a_part_of_the_campaign():
     counts = damaged_cubes(0, 400, 0)
     assert counts["files"] == 400
-    assert counts["cube: refused"] > 80
+    # Which of the bytes matter depends on the summaries in them: most of the files are refused.
+    assert sum(n for what, n in counts.items() if "refused" in what) > 240
 
 
 # -- offsets and indices that a writer would not write -----------------------------------------

@@ -1,7 +1,7 @@
-"""What pyarrow gives in record batches: Parquet and Arrow files, datasets, queries and streams.
+"""What pyarrow gives in record batches: Parquet and Arrow files, queries and streams.
 
-Queries and streams, whose rows may come once only, are copied to an Arrow file and read from there.
-No file is mapped: a mapped file that is truncated by another program kills the process.
+Queries, datasets and streams, whose rows may come once only, are copied to an Arrow file and read
+from there. No file is mapped: a mapped file that is truncated by another program kills the process.
 """
 
 from __future__ import annotations
@@ -24,8 +24,6 @@ from momentmix.tables.source import BATCH_ROWS, Batch, Columns, Source, batch_ro
 
 _BUFFER, _BUFFERS, _LEAST_BUFFER = 1 << 18, 1 << 25, 1 << 12  # bytes of a column, of all
 _FEW_ROWS = 1 << 14  # of a batch: fewer are joined with those after them
-_LEAST_ROWS = 1 << 12  # of a batch of a dataset
-_AHEAD = {"batch_readahead": 4, "fragment_readahead": 2}  # pyarrow's 16 and 4 take much memory
 
 
 class ArrowSource(Source):
@@ -143,24 +141,6 @@ class ArrowFile(ArrowSource):
                 yield from map(reader.get_batch, range(reader.num_record_batches))
 
 
-class Dataset(ArrowSource):
-    """A pyarrow Dataset, scanned in each pass."""
-
-    name = "the dataset"
-
-    def __init__(self, data: Any) -> None:
-        self.data = data
-        self._set_schema(data.schema)
-
-    def _read(self, columns: list[int]) -> Iterator[Any]:
-        names = [self.schema.names[i] for i in columns]
-        # A thread that releases Python's memory when Python ends would abort the process; rows
-        # in memory gain nothing from threads.
-        in_memory = isinstance(self.data, sys.modules["pyarrow.dataset"].InMemoryDataset)
-        size = max(batch_rows(len(names)), _LEAST_ROWS)
-        yield from self.data.to_batches(names, None, size, use_threads=not in_memory, **_AHEAD)
-
-
 # -- queries and streams of record batches ---------------------------------------------------------
 
 
@@ -216,12 +196,10 @@ def _kind(data: Any) -> str:
     return "Dataset" if isinstance(data, datasets.Dataset) else "Scanner"
 
 
-def open_query(data: Any) -> ArrowSource:
-    """The source of what `is_query`: a dataset is scanned in each pass, others are copied."""
+def open_query(data: Any) -> ArrowFile:
+    """The source of a copy of what `is_query`."""
     kind = _kind(data)
-    if kind == "Dataset":
-        return Dataset(data)
-    copy = LocalCopy("the stream" if kind in ("", "Scanner") else "the query", ".arrow")
+    copy = LocalCopy("the query" if kind else "the stream", ".arrow")
     try:
         from pyarrow import RecordBatchReader, ipc
 
@@ -229,7 +207,10 @@ def open_query(data: Any) -> ArrowSource:
             if kind == "LazyFrame":
                 plain_polars(data).sink_ipc(path, maintain_order=True)
             else:
-                data = data.to_reader() if kind == "Scanner" else data
+                if kind == "Dataset":  # with few batches ahead, and in their order
+                    data = data.scanner(batch_readahead=4, fragment_readahead=2)
+                if kind in ("Dataset", "Scanner"):
+                    data = data.to_reader()
                 batches = RecordBatchReader.from_stream(data)
                 # In the stream format each batch may have its own dictionaries.
                 with ipc.new_stream(path, batches.schema) as writer:

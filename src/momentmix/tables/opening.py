@@ -144,8 +144,7 @@ def _header_notes(sources: Sequence[Source], expected: Sequence[str] | None) -> 
     names = guessed[0].column_names if guessed else ()
     if not guessed or (expected is not None and (names is None or {*expected} <= {*names})):
         return []
-    more = f" (so in {len(guessed) - 1} more files)" if len(guessed) > 1 else ""
-    return [f"{guessed[0].header_note}{more}"]
+    return [str(guessed[0].header_note)]
 
 
 def warn_of_header(sources: Sequence[Source], expected: Sequence[str] | None) -> None:

@@ -11,7 +11,7 @@ import math
 import os
 import re
 from abc import ABC, abstractmethod
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -134,14 +134,12 @@ class Source(ABC):
 
 def check_different(sources: Sequence[Source]) -> None:
     """Raise where one file is a copy of another, whose rows would count twice."""
-    alike = defaultdict[str, list[Path]](list)
+    marks = dict[str, Path]()
     for source in sources if len(sources) > 1 else ():
-        if source.path is None:
-            continue
-        others = alike[source.mark]
-        if any(filecmp.cmp(source.path, other, shallow=False) for other in others):
-            raise InputError(counted_twice(source.name))
-        others.append(source.path)
+        if source.path is not None:
+            other = marks.setdefault(source.mark, source.path)
+            if other is not source.path and filecmp.cmp(source.path, other, shallow=False):
+                raise InputError(counted_twice(source.name))
 
 
 def counted_twice(name: str) -> str:
