@@ -35,9 +35,8 @@ FITS: dict[str, Entry] = {
         "or almost no variance: a maximum of the likelihood that fits these rows alone.",
         "Do not read anything into the smallest components.",
     ),
-    "cut": Entry(
-        "the mixture has a gap between {components}, and the rows show none there: they are parts "
-        "of one cloud.",
+    "continuum": Entry(
+        "segments of a continuum: the rows show no gap that parts {components} from the others.",
         "Do not take {components} for groups of their own.",
     ),
     "better-number": Entry(

@@ -39,7 +39,8 @@ def answer_from_rows(problem: Problem, choice: Choice) -> StandardFit:
     sample = problem.sample.of_blocks(choice.blocks).around(choice.within)
     with context.clock.stage("passes"):
         done = full_passes(sample, best.parameters, context)
-    p = done.parameters[context.order_of(done.parameters)]  # before anything is drawn from it
+    order = context.order_of(done.parameters)
+    p = done.parameters[order]  # before anything is drawn from it
     features, counts = information_rows(sample, p.flat().size, context.rng)
     is_survey = counts is not None and not sample.rows.is_frequency
     certify = partial(
@@ -51,6 +52,7 @@ def answer_from_rows(problem: Problem, choice: Choice) -> StandardFit:
         counts,
         is_survey,
         Halves.of_answer(sample, p, context),
+        choice.again and choice.again.ordered(order),
     )
     tried = choice.tried
     if tried:

@@ -80,8 +80,8 @@ def fit(
     n_components : int, "auto" or "bic", default="auto"
         "auto" with rows: the largest number whose components other rows would give again, for
         groups. Each component has to keep three quarters of its rows (Jaccard index 0.75) when
-        halves of the rows are fitted; more where components have no gap between them and a
-        larger number has a lower BIC, or where BIC hardly wants more than one. "bic" with rows: the
+        halves of the rows are fitted, and the rows must not contradict a gap between two; more is
+        asked where there is no gap, and where BIC hardly wants more than one. "bic" with rows: the
         number of least BIC, for densities.
         From a summary, both: the smallest number whose moments the test accepts, else the elbow of
         the effect size. `FitResult.tried` lists what was tried.

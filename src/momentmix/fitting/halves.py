@@ -4,17 +4,26 @@
 |---|---|---|
 | A_i, B_i: rows that the fits of two halves give to component i | ``labels`` | (n,) |
 | |A_i ∩ B_k| / |A_i ∪ B_k| | `jaccard` | (r, r) |
-| least index of A_i, B_i and the rows of the answer; its median over splits | ``indices`` | (r,) |
+| least index of A_i, B_i and the rows of the answer, median of splits | `reproducibility` | (r,) |
+| v: depth of the valley that the mixture has between i and k | ``depth`` | |
+| a, b: rows near its lowest point, and near the lower of both tops | ``low``, ``top`` | |
+| a log 2q + b log 2(1 − q), q = (1 − v) / (2 − v), v ≤ ½ | `evidence` | (r, r) |
 
 A half is fitted by EM from the answer and from fresh starts: from the answer alone a local optimum
 would always be found again. The splits are the same for every seed and for every mixture of the
 same rows, so that numbers of components are compared on the same halves.
+
+A mixture of Gaussians has gaps where rows have none, as between the halves of a uniform box. So
+rows that a half was not fitted to are counted. The evidence for a gap is a likelihood ratio: of a
+rows beside b, if there are as few as in a valley of the mixture, or half as many in a deep one, or
+if there are as many in the valley as at the top.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import combinations
 from math import ceil
 from typing import NamedTuple
 
@@ -35,7 +44,7 @@ from momentmix.fitting.em.em import (
 from momentmix.fitting.em.starts import LEAST_WEIGHT, random_starts, seeded_starts
 from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
 from momentmix.mixture.density import most_probable
-from momentmix.mixture.gaussian import values_of
+from momentmix.mixture.gaussian import features_of, values_of
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.mixture.separation import LEAST_GAP, below_tops, separation_of
@@ -50,23 +59,57 @@ _CLOSE, _FAR = 0.1, 0.5  # of what is needed: within, or after one split so far 
 # Fresh starts of a half: of each kind, EM steps on so many rows, and those that go on.
 _SEEDED, _RANDOM, _SHORT_STEPS, _SHORT_ROWS, _KEPT = 3, 2, 15, 3000, 2
 _STEPS = 60
-# BIC asks too much for covariances that borrow strength from each other: where gaps are clear, more
-# components than it wants may count.
-BEYOND_BIC, CLEAR_GAP = 0.8, 0.5
-FROM_ONE = 0.95  # where BIC wants one, or nearly so: parts of one cloud of 300 rows reach 0.94
 _CENTERINGS = 2  # of the prior of covariances, by those of the half
-_CLAIMED, _SHOWN = 0.25, 0.5  # a valley of the mixture, and the part of it that rows have to show
-_ERROR = 0.35  # of the valley, at most, of what rows show: else too few rows lie near it
+CLEARLY = 0.95  # parts of one cloud are found again in up to 0.94
+CONTRADICTED = -2.0  # nats: rows are seven times as likely where there is no gap
+_CLAIMED, _DEEP = 0.25, 0.5  # valleys of the mixture: the least and the most that rows have to show
 _WINDOW = 0.1  # of the distance of two means, to either side, in which rows are counted
 _POINTS = 61  # between two means
+# Of log-odds of rows that are no numbers, in units of their median: at the boundary and around it.
+_BOUNDARY, _MIDDLE = 0.3, 0.15
 
 
 class Again(NamedTuple):
     """How well halves give a mixture again, and the fits of halves with the rows of the others."""
 
     reproducibility: Float  # (r,)
+    separation: Float  # (r, r)
+    evidence: Float  # (r, r), of rows for gaps that the mixture has, in nats; NaN for others
     unseen: list[tuple[Parameters, Float]]  # features (n_statistics, n) of rows not fitted to
-    cut: tuple[int, ...] = ()  # two components that are parts of one cloud, where it was looked for
+
+    def ordered(self, order: Int) -> Again:
+        """The same with the components in another order."""
+        separation, evidence = (x[order][:, order] for x in (self.separation, self.evidence))
+        unseen = [(q[order], features) for q, features in self.unseen]
+        return Again(self.reproducibility[order], separation, evidence, unseen)
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether rows contradict a gap that the mixture has."""
+        return bool((self.evidence < CONTRADICTED).any())
+
+    @property
+    def has_gaps(self) -> bool:
+        """Whether the mixture has a valley between every two, and rows contradict none."""
+        return not self.is_contradicted and not np.isnan(self._pairs).any()
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether rows show a valley between every two."""
+        return bool((self._pairs > 0).all())
+
+    @property
+    def _pairs(self) -> Float:
+        return self.evidence[np.triu_indices(len(self.evidence), 1)]
+
+    def segments(self, is_rejected: bool) -> NDArray[np.bool_]:
+        """Components that are segments of a continuum, (r,).
+
+        Rows contradict a gap of the mixture, or it has none and is not exact: components within
+        each other are no segments where nothing speaks against the mixture.
+        """
+        without = (self.separation < LEAST_GAP) & is_rejected
+        return np.asarray((without | (self.evidence < CONTRADICTED)).any(axis=1))
 
 
 class Halves:
@@ -101,9 +144,9 @@ class Halves:
         """Give the prior of covariances the center of a mixture that is compared next."""
         self.sample = self.sample.around(within)
 
-    def splits(self) -> Iterator[tuple[int, Int]]:
+    def splits(self, most: int = MOST_SPLITS) -> Iterator[tuple[int, Int]]:
         """Number of each split, and the half that each row is in."""
-        for number in range(MOST_SPLITS):
+        for number in range(most):
             rng = np.random.default_rng([_SEED, number])
             yield number, (rng.permutation(int(self.group.max()) + 1) % 2)[self.group]
 
@@ -113,10 +156,6 @@ class Halves:
             self._kept = self.sample.of_blocks(p.blocks)
         return self._kept.features
 
-    def labels(self, p: Parameters) -> Int:
-        """Component of each row."""
-        return np.asarray(most_probable(joint_of(self.features(p), p)))
-
     def fitted(self, places: NDArray[np.bool_], p: Parameters, seed: list[int]) -> Parameters:
         """The best mixture of some rows that EM finds from `p` and from fresh starts."""
         features, r = np.ascontiguousarray(self.features(p)[:, places]), p.n_components
@@ -124,28 +163,37 @@ class Halves:
         prior = self.context.prior(moments, p.blocks, n, r)
         batch = Parameters.stack([p, *fresh_starts(features, r, prior, seed)])
         batch, values = settle(features, batch, prior, _STEPS)
+        best = batch[int(values.argmax())]
         for _ in range(_CENTERINGS if moments.within is not None else 0):
-            best = batch[int(values.argmax())]  # of these rows alone
-            within = np.tensordot(best.weights, best.matrices, 1)
+            within = np.tensordot(best.weights, best.matrices, 1)  # of these rows alone
             prior = self.context.prior(replace(moments, within=within), p.blocks, n, r)
-            batch, values = settle(features, batch, prior, _STEPS)
-        return batch[int(values.argmax())]
+            best = settle(features, best[None], prior, _STEPS)[0][0]
+        return best
 
-    def compare(self, p: Parameters, needed: float = LEAST_REPRODUCIBILITY) -> Again:
+    def compare(
+        self, p: Parameters, needed: float = LEAST_REPRODUCIBILITY, most: int = MOST_SPLITS
+    ) -> Again:
         """Fit the halves of several splits; fewer where it is clear whether `needed` is reached."""
-        r, own = p.n_components, self.labels(p)
+        r, features = p.n_components, self.features(p)
+        unseen = list[tuple[Parameters, Float]]()
+        labels, joints = most_probable(joint_of(features, p)), list[Float]()
         n_splits = MOST_SPLITS if self.group.size < _FEW_ROWS else SPLITS
-        indices, unseen = list[Float](), list[tuple[Parameters, Float]]()
-        for number, half in self.splits():
+        indices = list[Float]()
+        for number, half in self.splits(most):
 
             def work(side: int) -> Parameters:
                 return self.fitted(half == side, p, [_SEED, number, side])  # noqa: B023
 
             fits = list(map_in_order(work, (0, 1), min(self.context.n_threads, 2)))
-            unseen += [(q, self.features(p)[:, half != side]) for side, q in enumerate(fits)]
             if r == 1:
-                return Again(np.ones(1), unseen)
-            indices.append(found_again(own, self.labels(fits[0]), self.labels(fits[1]), r))
+                unseen = [(q, features[:, half != side]) for side, q in enumerate(fits)]
+                return Again(np.ones(1), np.full((1, 1), np.nan), np.full((1, 1), np.nan), unseen)
+            both = [joint_of(features, q) for q in fits]
+            index, orders = found_again(labels, [most_probable(joint) for joint in both], r)
+            indices.append(index)
+            for side, order in enumerate(orders):
+                unseen.append((fits[side][order], features[:, half != side]))
+                joints.append(both[side][order][:, half != side])
             reached = (np.array(indices) > needed + _CLOSE).sum(axis=0).min()
             missed = (np.array(indices) < needed).sum(axis=0).max()
             middle = np.median(indices, axis=0).min()
@@ -155,25 +203,12 @@ class Halves:
             is_known = number + 1 >= n_splits and abs(middle - needed) > _CLOSE
             if is_clear or is_lost or is_known:
                 break
-        return Again(np.asarray(np.median(indices, axis=0)), unseen)
-
-    def cut(self, p: Parameters) -> tuple[int, ...]:
-        """Two components of numbers with a gap between them that the rows do not show."""
-        return () if p.blocks.laws else cut_between(self.features(p), p)
-
-    def has_gaps(self, p: Parameters, unseen: list[tuple[Parameters, Float]]) -> bool:
-        """Whether rows that fits of halves have not seen show gaps between all components."""
-        if p.blocks.laws:
-            return bool(np.nanmin(separation_of(p)) >= LEAST_GAP)
-        own, found = self.labels(p), list[list[Valley]]()
-        for q, features in unseen:
-            alike = jaccard(own, self.labels(q), p.n_components)
-            found.append(list(valleys(features, q[linear_sum_assignment(-alike)[1]])))
-        for pair in zip(*found, strict=True):
-            depths, lowest, tops = np.array([valley[1:] for valley in pair]).T
-            if lowest.sum() > (1.0 - _SHOWN * np.median(depths)) * tops.sum() or not tops.any():
-                return False
-        return True
+        reproducibility, unknown = np.median(indices, axis=0), np.full((r, r), np.nan)
+        if most == 1:
+            return Again(reproducibility, unknown, unknown, unseen)
+        separation = separation_of(p, lambda z: joint_of(features_of(z, p.blocks), p))
+        evidence = gap_evidence(p, separation, unseen, joints) / len(indices)
+        return Again(reproducibility, separation, evidence, unseen)
 
 
 def fresh_starts(
@@ -190,13 +225,16 @@ def fresh_starts(
     return [batch[int(k)] for k in np.argsort(-values, kind="stable")[:_KEPT]]
 
 
-def found_again(own: Int, first: Int, second: Int, n_components: int) -> Float:
-    """Least Jaccard index of each component's rows in the answer and two fits, (r,)."""
-    tables = [jaccard(own, other, n_components) for other in (first, second)]
-    i, k = (linear_sum_assignment(-table)[1] for table in tables)
-    between = jaccard(first, second, n_components)[i, k]
+def found_again(labels: Int, others: list[Int], n_components: int) -> tuple[Float, list[Int]]:
+    """Least Jaccard index of each component's rows in the answer and two fits, (r,).
+
+    Also the orders of the components of both that are those of the answer.
+    """
+    tables = [jaccard(labels, other, n_components) for other in others]
+    i, k = orders = [linear_sum_assignment(-table)[1] for table in tables]
+    between = jaccard(others[0], others[1], n_components)[i, k]
     rows = np.arange(n_components)
-    return np.minimum(between, np.minimum(tables[0][rows, i], tables[1][rows, k]))
+    return np.minimum(between, np.minimum(tables[0][rows, i], tables[1][rows, k])), orders
 
 
 def jaccard(first: Int, second: Int, n_components: int) -> Float:
@@ -207,61 +245,77 @@ def jaccard(first: Int, second: Int, n_components: int) -> Float:
     return np.asarray(both / np.maximum(either, 1.0))
 
 
-class Valley(NamedTuple):
-    """The valley between two components: what the mixture claims, and rows near it."""
-
-    pair: tuple[int, int]
-    depth: float  # 0 where it is too shallow to be looked for
-    lowest: int = 0  # rows near the lowest point
-    tops: int = 0  # rows near the top that has fewer of them
+# -- gaps -----------------------------------------------------------------------------------------
 
 
-def valleys(features: Float, p: Parameters) -> Iterator[Valley]:
-    """Return the valleys between all pairs of components.
+def gap_evidence(
+    p: Parameters,
+    separation: Float,
+    unseen: list[tuple[Parameters, Float]],
+    joints: list[Float],
+) -> Float:
+    """Evidence of rows for the gaps between components, (r, r), summed over fits of halves.
 
-    Along the direction that tells the two apart best, rows near the lowest point of the mixture's
-    density are counted, and rows near the tops to both sides.
+    `joints` are log-densities of components and unseen rows, weights included.
     """
-    labels = most_probable(joint_of(features, p))
-    z, matrices = values_of(features, p.blocks), p.matrices
-    for i in range(p.n_components):
-        for k in range(i):
-            direction = np.linalg.solve(matrices[i] + matrices[k], p.means[i] - p.means[k])
-            ends = p.means[[i, k]] @ direction
-            deviations = np.sqrt([direction @ matrices[a] @ direction for a in (i, k)])
-            depth = 0.0
-            if deviations.all():  # means differ
-                grid = np.linspace(ends[0], ends[1], _POINTS)
-                scaled = (grid - ends[:, None]) / deviations[:, None]
-                # In logarithms: densities between components far apart underflow.
-                heights = np.log(np.maximum(p.weights[[i, k]], LEAST_WEIGHT) / deviations)
-                logs = np.logaddexp(*(heights[:, None] - 0.5 * scaled**2))
-                below = below_tops(logs)
-                low = int(below.argmin())
-                depth = 1.0 - float(np.exp(below[low]))
-            if depth < _CLAIMED:
-                yield Valley((k, i), 0.0)
-                continue
-            tops = int(logs[:low].argmax()), low + int(logs[low:].argmax())
-            x = direction @ z[:, (labels == i) | (labels == k)]
-            width = _WINDOW * abs(ends[1] - ends[0])
-            counts = (int((np.abs(x - grid[a]) < width).sum()) for a in (low, *tops))
-            lowest, first, second = counts
-            yield Valley((k, i), depth, lowest, min(first, second))
+    r = p.n_components
+    evidence = np.full((r, r), np.nan)
+    for i, k in combinations(range(r), 2):
+        valleys = list[Valley]()
+        for (q, features), joint in zip(unseen, joints, strict=True):
+            labels = most_probable(joint)
+            mine, other = labels == i, labels == k
+            if p.blocks.laws:
+                sides = (joint[i] - joint[k])[mine], (joint[k] - joint[i])[other]
+                valleys.append(log_odds_valley(separation[i, k], sides))
+            else:
+                z = values_of(features[:, mine | other], q.blocks)
+                valleys.append(normal_valley(q[[i, k]], z))
+        v, low, top = np.array(valleys).T
+        depth = min(float(np.median(v)), _DEEP)
+        if depth >= _CLAIMED:
+            share = (1.0 - depth) / (2.0 - depth)
+            logs = np.log(2.0 * np.array([share, 1.0 - share]))
+            evidence[i, k] = low.sum() * logs[0] + top.sum() * logs[1]
+    return np.asarray(np.fmax(evidence, evidence.T))
 
 
-def is_clear(p: Parameters, reproducibility: float) -> bool:
-    """Whether components have gaps between them and so high a least reproducibility."""
-    least = BEYOND_BIC if p.n_components > 2 else FROM_ONE
-    return bool(reproducibility >= least and np.nanmin(separation_of(p)) >= CLEAR_GAP)
+class Valley(NamedTuple):
+    """A valley between two components of a mixture, and rows near it."""
+
+    depth: float
+    low: int = 0  # rows near the lowest point
+    top: int = 0  # rows near the top that has fewer of them
 
 
-def cut_between(features: Float, p: Parameters) -> tuple[int, ...]:
-    """Two components with a valley between them that the rows do not show; () for none."""
-    for valley in valleys(features, p):
-        # The error of the ratio has to be small beside the valley, or nothing is known.
-        error = np.sqrt(1.0 / max(valley.lowest, 1) + 1.0 / max(valley.tops, 1))
-        is_known = error < _ERROR * valley.depth
-        if is_known and valley.lowest > (1.0 - _SHOWN * valley.depth) * valley.tops:
-            return valley.pair
-    return ()
+def normal_valley(p: Parameters, z: Float) -> Valley:
+    """The valley along the direction that tells two normal components apart best.
+
+    `z` are the rows (d, n) of both.
+    """
+    direction = np.linalg.solve(p.matrices.sum(axis=0), p.means[0] - p.means[1])
+    ends = p.means @ direction
+    deviations = np.sqrt(np.einsum("i,kij,j->k", direction, p.matrices, direction))
+    if not deviations.all():  # equal means
+        return Valley(0.0)
+    grid = np.linspace(ends[0], ends[1], _POINTS)
+    scaled = (grid - ends[:, None]) / deviations[:, None]
+    # In logarithms: densities between components far apart underflow.
+    heights = np.log(np.maximum(p.weights, LEAST_WEIGHT) / deviations)
+    logs = np.logaddexp(*(heights[:, None] - 0.5 * scaled**2))
+    below = below_tops(logs)
+    low = int(below.argmin())
+    tops = int(logs[:low].argmax()) if low else 0, low + int(logs[low:].argmax())
+    distances = np.abs(direction @ z - grid[[low, *tops]][:, None])
+    counts = (distances < _WINDOW * abs(ends[1] - ends[0])).sum(axis=1)
+    return Valley(1.0 - float(np.exp(below[low])), int(counts[0]), int(counts[1:].min()))
+
+
+def log_odds_valley(depth: float, sides: tuple[Float, Float]) -> Valley:
+    """Rows at the boundary and around the middle of either component, by their log-odds."""
+    valleys = list[Valley]()
+    for odds in sides:
+        middle = np.median(odds) if odds.size else 0.0
+        low, top = odds < _BOUNDARY * middle, np.abs(odds - middle) < _MIDDLE * middle
+        valleys.append(Valley(depth, int(low.sum()), int(top.sum())))
+    return max(valleys, key=lambda valley: valley.low / max(valley.top, 1))

@@ -46,12 +46,12 @@ from momentmix.progress import detail
 from momentmix.wording import option
 
 _STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the same blocks
-_ROUNDS = 4  # of proposals: each begins with shares that know what was joined before
+_ROUNDS = 2  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
 _ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
 _FOLDS, _MANY_ROWS = 5, 4000  # folds that are held out; two with many rows
-_LOWER_PRICES = (2.0, 1.0)  # nats a covariance: prediction of further rows asks for about one
+_LOWER_PRICES = (2.0, 1.0, 0.0)  # nats a covariance: prediction of further rows asks for about one
 _LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
 
 
@@ -69,16 +69,27 @@ class Option(NamedTuple):
 
 
 class BlockSearch:
-    """Mixtures of different blocks, by BIC of all rows."""
+    """Mixtures of different numbers and blocks, by BIC of all rows.
 
-    def __init__(self, sample: Sample, context: FitContext) -> None:
+    Blocks are those that were asked for, or any. A covariance costs as BIC has it, or the price
+    that `learn_price` found.
+    """
+
+    def __init__(
+        self,
+        sample: Sample,
+        context: FitContext,
+        asked: Blocks | None = None,
+        price: float | None = None,
+    ) -> None:
         self.sample, self.moments, self.context = sample, sample.moments, context
+        self.asked, self.price = asked, price
         self.options: dict[tuple[int, Blocks], Option] = {}
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
-        self.preferred: Option | None = None
-        self.number: int | None = None  # of components, where it is decided
         values = (law.value_feature for law in sample.moments.laws)
         self.with_missing = {j for j in values if j is not None}
+
+    # -- options ----------------------------------------------------------------------------------
 
     @lazy_property
     def full(self) -> Blocks:
@@ -88,22 +99,38 @@ class BlockSearch:
             joinable = tuple(j for j in joinable if j not in self.with_missing)
         return self.moments.joined([joinable])
 
-    @property
-    def best(self) -> Option:
-        """The option of least BIC, or the one that is preferred."""
-        return self.preferred or min(self.eligible, key=lambda option: option.bic)
-
-    @property
-    def eligible(self) -> list[Option]:
-        """Options of the number of components that is decided, else all."""
-        return [o for (r, _), o in self.options.items() if self.number in (None, r)]
-
     def kinds(self, n_components: int) -> list[Blocks]:
-        """Diagonal covariances and, where rows allow for them, full ones."""
+        """Those asked for, or diagonal covariances and, where rows allow for them, full ones."""
+        if self.asked is not None:
+            return [self.asked]
         d, full = self.moments.n_features, self.full
         enough = ROWS_PER_FULL_PARAMETER * n_components * full.n_parameters
         is_full = full.joined and d <= MOST_FULL_FEATURES and self.moments.n_counted >= enough
         return [self.moments.alone, *([full] if is_full else [])]
+
+    @property
+    def numbers(self) -> set[int]:
+        """Numbers of components of the options."""
+        return {r for r, _ in self.options}
+
+    def cost(self, option: Option) -> float:
+        """BIC, with covariances at the price that was learned."""
+        if self.price is None:
+            return option.bic
+        p = option.parameters
+        discount = log(self.moments.n_counted) - 2.0 * self.price
+        return float(option.bic - discount * p.n_components * p.blocks.n_pairs)
+
+    def find(self, n_components: int | None = None) -> Option | None:
+        """The option of least cost, of a number of components or of all."""
+        options = [o for (r, _), o in self.options.items() if n_components in (None, r)]
+        return min(options, key=self.cost, default=None)
+
+    def best(self, n_components: int | None = None) -> Option:
+        """As `find`, where there is one."""
+        option = self.find(n_components)
+        assert option is not None
+        return option
 
     def add(self, parameters: Parameters) -> Option:
         """Price a mixture; of two with the same blocks and components the better one stays."""
@@ -119,22 +146,34 @@ class BlockSearch:
 
     def start(self, n_components: int, blocks: Blocks) -> Option:
         """The best mixture of some blocks by a full search."""
-        if n_components == 1:
-            return self.add(single_component(self.sample, blocks, self.context))
         return self.add(self.searched(n_components, blocks)[0].parameters)
 
     def searched(self, n_components: int, blocks: Blocks) -> list[Candidate]:
         """Candidates of a full search, in which the mixture that is known competes; made once."""
         key = (n_components, blocks)
-        if n_components == 1:
-            return []
         if key not in self.candidates:
             detail(f"{n_components} components")
-            known = self.options[key].parameters if key in self.options else None
-            sample = self.sample.of_blocks(blocks)
-            found = ranked_candidates(sample, n_components, self.context, known=known)
+            if n_components == 1:
+                single = single_component(self.sample, blocks, self.context)
+                found = [Candidate("closed form", single, 0.0)]
+            else:
+                known = self.options[key].parameters if key in self.options else None
+                sample = self.sample.of_blocks(blocks)
+                found = ranked_candidates(sample, n_components, self.context, known=known)
             self.candidates[key] = found
         return self.candidates[key]
+
+    # -- blocks -----------------------------------------------------------------------------------
+
+    def improve(self, start: Option) -> Option:
+        """Join what pays by the shares of a mixture, and go on from there; the best option."""
+        for _ in range(_ROUNDS if self.asked is None else 0):
+            p, within = start.parameters, within_components(self.sample, start.parameters)
+            blocks = self.paying(p, within, self.price)
+            if (p.n_components, blocks) in self.options:
+                break
+            start = self.add(self.settled(p, within, blocks))
+        return self.best(start.parameters.n_components)
 
     def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
@@ -155,36 +194,42 @@ class BlockSearch:
         n_patterns = len(np.unique(observed, axis=1).T)
         return n_patterns <= MOST_PATTERNS and bool((observed @ observed.T).min() > 2 * len(group))
 
-    def improve(self, start: Option) -> None:
-        """Join what pays by the shares of a mixture, and go on from there."""
-        for _ in range(_ROUNDS):
-            p, within = start.parameters, within_components(self.sample, start.parameters)
-            blocks = self.paying(p, within)
-            if (p.n_components, blocks) in self.options:
-                break
-            start = self.add(self.settled(p, within, blocks))
+    def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
+        """EM from a mixture with other blocks, whose covariances are those of its own shares."""
+        structure = self.moments.structure(blocks)
+        moved = structure.raised(in_blocks(parameters, blocks, within))
+        features = self.sample.of_blocks(blocks).features
+        prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
+        return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
 
-    def validate(self) -> None:
-        """Prefer larger blocks than those of least BIC if they predict held-out rows better."""
-        if not self.sample.is_all:
+    def pooled(self, p: Parameters) -> Float:
+        """The covariance pooled within components, (d, d)."""
+        return np.asarray(np.tensordot(p.weights, within_components(self.sample, p), 1))
+
+    def around(self, within: Float) -> BlockSearch:
+        """A new search with a prior around a covariance within components."""
+        return BlockSearch(self.sample.around(within), self.context, self.asked, self.price)
+
+    # -- the price --------------------------------------------------------------------------------
+
+    def learn_price(self, n_components: int) -> None:
+        """Take a lower price of covariances if its blocks predict held-out rows better."""
+        if self.asked is not None or not self.sample.is_all:
             return  # many rows: the price is a small part of what covariances gain
-        p, n = self.best.parameters, self.sample.features.shape[1]
+        p, n, scores = self.best(n_components).parameters, self.sample.features.shape[1], None
         within = within_components(self.sample, p)
-        rivals = {b: o for (r, b), o in self.options.items() if r == p.n_components}
         for price in _LOWER_PRICES:
             blocks = self.paying(p, within, price)
-            if blocks not in rivals:
-                rivals[blocks] = self.priced(self.settled(p, within, blocks))
-        larger = [o for blocks, o in rivals.items() if blocks.n_pairs > p.blocks.n_pairs]
-        scores = None
-        for rival in sorted(larger, key=lambda option: option.parameters.blocks.n_pairs):
-            q = rival.parameters
+            if blocks.n_pairs <= p.blocks.n_pairs:
+                continue
+            known = self.options.get((n_components, blocks))
+            q = self.settled(p, within, blocks) if known is None else known.parameters
             gains = self.densities(q) - self.densities(p) - (q.n_free - p.n_free) / n
             if not _is_clear(gains):  # by Akaike's price, which needs no folds
                 continue
             scores, others = self.held_out(p) if scores is None else scores, self.held_out(q)
             if _is_clear(others - scores):
-                self.preferred, p, scores = rival, q, others
+                self.price, p, scores = price, self.add(q).parameters, others
 
     def densities(self, p: Parameters) -> Float:
         """Log-density of each row."""
@@ -206,18 +251,12 @@ class BlockSearch:
             scores[fold == k] = log_sums(joint_of(features[:, fold == k], fitted))
         return scores
 
-    def settled(self, parameters: Parameters, within: Float, blocks: Blocks) -> Parameters:
-        """EM from a mixture with other blocks, whose covariances are those of its own shares."""
-        structure = self.moments.structure(blocks)
-        moved = structure.raised(in_blocks(parameters, blocks, within))
-        features = self.sample.of_blocks(blocks).features
-        prior = VariancePrior.of_rows(features.shape[1], moved.n_components, structure)
-        return settle(features, moved[None], prior, _STEPS, self.context.n_threads)[0][0]
+    # -- words ------------------------------------------------------------------------------------
 
-    def joined(self) -> tuple[JoinedColumns, ...]:
+    def joined(self, n_components: int) -> tuple[JoinedColumns, ...]:
         """The blocks of the best option, and what BIC says of each."""
-        p, n = self.best.parameters, self.moments.n_counted
-        if p.blocks.is_diagonal:
+        p, n = self.best(n_components).parameters, self.moments.n_counted
+        if p.blocks.is_diagonal or self.asked is not None:
             return ()
         within = within_components(self.sample, p)
         found = []
@@ -231,24 +270,25 @@ class BlockSearch:
             )
         return tuple(found)
 
-    def note(self, why: list[str] | None = None) -> str:
-        """Return the blocks that were joined, and why."""
-        best, moments, compared = self.best, self.moments, []
+    def note(self, n_components: int) -> str:
+        """The blocks that were joined, and why; empty where they were asked for."""
+        if self.asked is not None:
+            return ""
+        best, blocks, text = self.best(n_components), None, "no columns joined"
         blocks = best.parameters.blocks
-        text = "no columns joined"
-        full = self.full
-        if blocks == full and len(blocks.joined) == 1:
+        if blocks == self.full and len(blocks.joined) == 1:
             text = option(blocks="full")
         elif blocks.joined:
-            text = option(blocks=[moments.columns_of(block) for block in blocks.joined])
-        for name, other in {"diagonal": moments.alone, "full covariances": full}.items():
-            rivals = [o.bic for o in self.eligible if o.parameters.blocks == other]
-            if rivals and other != blocks:
-                compared.append(f"{min(rivals) - best.bic:.0f} below {name}")
-        reasons = ["least BIC", *filter(None, [" and ".join(compared)])]
-        if self.preferred is not None:
-            reasons[0] = "held-out rows are predicted best"
-        return f"{text}: {', '.join(why or reasons)}"
+            text = option(blocks=[self.moments.columns_of(block) for block in blocks.joined])
+        if self.price is not None:
+            return f"{text}: held-out rows are predicted best"
+        others = {"diagonal": self.moments.alone, "full covariances": self.full}
+        compared = [
+            f"{self.options[n_components, other].bic - best.bic:.0f} below {name}"
+            for name, other in others.items()
+            if other != blocks and (n_components, other) in self.options
+        ]
+        return f"{text}: {', '.join(['least BIC', *filter(None, [' and '.join(compared)])])}"
 
 
 def _is_clear(gains: Float) -> bool:

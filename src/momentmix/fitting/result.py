@@ -179,6 +179,11 @@ class FitResult:
         return self.certificate.separation
 
     @property
+    def is_continuum(self) -> Any:
+        """Which components are segments of a continuum, (n_components,); see `Certificate`."""
+        return self.certificate.is_continuum
+
+    @property
     def seed(self) -> int | None:
         """The ``random_state`` of the fit, where it was an integer."""
         seed = (self.options or {}).get("random_state")
@@ -377,7 +382,7 @@ class FitResult:
         verdict = c.verdict.upper() if c.verdict in ("not passed", "untested") else c.verdict
         lines = [
             f"{r} group{plural(r)} in {self.n_rows:,} rows, {columns} column{plural(columns)}: "
-            f"{verdict}"
+            f"{verdict}{', segments of a continuum' if self.is_continuum.any() else ''}"
         ]
         against = [*c.reasons, *c.untested]
         lines += [f"  {c.meaning}"] if c.meaning else []

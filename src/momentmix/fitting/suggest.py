@@ -43,8 +43,8 @@ _LEAST_GAIN = 1e-3  # nats a row: less changes nothing, however many rows show i
 _FALL = 0.1  # of a reproducibility: two halves of some thousand rows vary by as much
 _MISFIT = 0.03  # distance of a column from the rows that is worth a trial; "close" ends at 0.1
 _SKEWED = {"column-shape", "outlier-influence", "discrete-column"}
-_NEEDLESS = {"unsupported", "spurious-components", "cut", "unknown-weights"}
-_MISFITS = {"misfit", "cut", "correlated-columns"}
+_NEEDLESS = {"unsupported", "spurious-components", "continuum", "unknown-weights"}
+_MISFITS = {"misfit", "correlated-columns"}
 _MOST_NAMED = 4
 _READING = vars(Reading())  # keywords that say how a table is read
 

@@ -83,7 +83,8 @@ def ranked_candidates(
         share = (2 * sample.blocks.n_features + 1) / len(search.short)
         if search.has_few_rows:
             started = int(_SEEDS_OF_FEW_ROWS * share)
-            search.add_starts(max(_LEAST_OF_FEW_ROWS, started // n_components))
+            least = _LEAST_OF_FEW_ROWS if known is None else _STARTS
+            search.add_starts(max(least, started // n_components))
         else:
             n_more = int(_STARTED_COMPONENTS * share) // n_components - _STARTS
             search.add_starts(_STARTS)

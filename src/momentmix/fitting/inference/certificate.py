@@ -11,6 +11,7 @@ from math import isnan
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from momentmix._typing import Float, Int
 from momentmix.errors import printable
@@ -21,13 +22,14 @@ from momentmix.fitting.inference.verdict import NOT_TESTED, OF_ROWS, REASONS, Ve
 from momentmix.html.notebook import bullets, folded, paragraph, plain_table, tag
 from momentmix.lazy import lazy_property
 from momentmix.mixture.separation import CLEAR_GAP, LEAST_GAP, separation_words
-from momentmix.wording import cut_lines, plural, whole_percent
+from momentmix.wording import cut_lines, listed, plural, whole_percent
 
 LARGEST_LOSS = 0.01  # of accuracy
 WITHOUT_GAP = 0.9  # where components have no gap: cuts through one cloud can reach 0.9
 LEAST_REPRODUCIBILITY = 0.75  # the usual line between stable and unstable clusters (Hennig 2007)
 _AGAINST = "Reasons why it is useful and not passed:"
 _BESIDE = "Also found:"
+_MOST_LISTED = 6  # components in an answer
 _MOST_GROUPS = 3  # of conditions, in a reason
 _NOTHING = "there are no more moment conditions than parameters."
 
@@ -186,6 +188,12 @@ class Certificate:
         return np.flatnonzero(self.reproducibility < self.needed)
 
     @property
+    def is_continuum(self) -> NDArray[np.bool_]:
+        """Which components are segments of a continuum, (r,): rows show no gap beside them."""
+        components = [i for f in self.findings if f.kind == "continuum" for i in f.components]
+        return np.isin(np.arange(self.n_components), components)
+
+    @property
     def is_confirmed(self) -> bool:
         """Whether other rows give every component, and are described at least roughly."""
         return (
@@ -308,6 +316,13 @@ def _apart(c: Certificate) -> Answer:
         return Answer(question, "Unknown", "it was not measured.")
     i, j = divmod(int(depths.argmin()), r)
     pair, words = f"groups {i} and {j}", f"{separation_words(depth)} ({depth:.2f})"
+    if (places := np.flatnonzero(c.is_continuum)).size and depth >= LEAST_GAP:
+        short = "No" if places.size == r else "Partly"
+        return Answer(
+            question,
+            short,
+            f"the rows show no gap beside groups {listed(list(map(str, places)), _MOST_LISTED)}.",
+        )
     if depth >= CLEAR_GAP:
         return Answer(question, "Yes", f"even {pair} are {words}.")
     if depth >= LEAST_GAP:

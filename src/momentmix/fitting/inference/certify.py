@@ -12,7 +12,7 @@ mixture, and the accuracies of that mixture and of mixtures drawn from its covar
 
 from __future__ import annotations
 
-from math import log, nan
+from math import inf, log, nan
 
 import numpy as np
 
@@ -20,9 +20,9 @@ from momentmix._typing import Float
 from momentmix.capacity import robust_rank
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.context import FitContext
-from momentmix.fitting.em.em import Sample, joint_of, log_likelihood
+from momentmix.fitting.em.em import Sample, bic, joint_of, log_likelihood
 from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.halves import Again, Halves, is_clear
+from momentmix.fitting.halves import CLEARLY, Again, Halves
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.completed_rows import completed, is_missing_at_random
 from momentmix.fitting.inference.description import describe, described_by_effect
@@ -32,6 +32,7 @@ from momentmix.fitting.inference.findings import (
     weight_findings,
 )
 from momentmix.fitting.inference.missing_cells import about_missing
+from momentmix.fitting.inference.one_trait import bic_of_one_trait
 from momentmix.fitting.inference.over_identification import (
     CLEAR_P_VALUE,
     UNTESTABLE,
@@ -63,8 +64,12 @@ def certify_rows(
     counts: Float | None,
     is_survey: bool,
     halves: Halves,
+    again: Again | None = None,
 ) -> tuple[Uncertainty, Certificate]:
-    """Standard errors and certificate of a fit to rows, of which T(z) of some are `features`."""
+    """Standard errors and certificate of a fit to rows, of which T(z) of some are `features`.
+
+    `again` is what the choice of the number has found of the same halves.
+    """
     moments, support = sample.moments, None
     with context.clock.stage("standard errors"):
         prior = context.prior(moments, p.blocks, moments.n_counted, p.n_components)
@@ -72,7 +77,7 @@ def certify_rows(
             p, features, moments.n_effective, prior, counts, is_survey, context.n_threads
         )
     with context.clock.stage("halves"):
-        again = halves.compare(p)._replace(cut=halves.cut(p))
+        again = again or halves.compare(p)
     rows = features
     if counts is not None:  # as many as can be drawn without copies
         rows = features[:, proportional_places(counts, int(counts.sum() / counts.max()))]
@@ -81,7 +86,12 @@ def certify_rows(
     if p.n_components > 1:
         with context.clock.stage("support"):
             support = support_from_rows(sample, p, context, rows if needs_rows else None)
-        if support.supported is False and is_clear(p, again.reproducibility.min()):
+        trait = bic_of_one_trait(sample)
+        score = log_likelihood(sample.judges, p)
+        if trait is not None and trait < bic(p, moments.n_counted, score):
+            again = again._replace(evidence=np.full_like(again.evidence, -inf))
+        is_clear = again.is_shown and again.reproducibility.min() >= CLEARLY
+        if support.supported is False and (is_clear or (p.n_components > 2 and again.has_gaps)):
             support = Support(p.n_components, True, "other rows give all groups, with gaps")
     certificate = _certificate(moments, p, tested, uncertainty, support, context, again=again)
     if not p.blocks.missing:
@@ -131,9 +141,9 @@ def _certificate(
         stability, description = np.zeros(0), described_by_effect(test)
         if again is not None:
             stability = again.reproducibility[order]
-            if again.cut and test.is_rejected:
-                places = sorted(int(np.flatnonzero(order == i)[0]) for i in again.cut)
-                findings.append(found(FATAL, "cut", components=places))
+            segments = np.flatnonzero(again.segments(test.is_rejected is True)[order]).tolist()
+            if segments:
+                findings.append(found(FATAL, "continuum", components=segments))
             description = describe(again.unseen, moments, test.is_rejected)
             if description.misfits:
                 apart = [f"distance {description.columns[x]:.2f}" for x in description.misfits]
