@@ -16,12 +16,10 @@ from distributed import Client
 import momentmix as mm
 from momentmix import dask as mmd
 from momentmix.errors import (
-    DecompositionError,
     InputError,
     InputTypeError,
     MissingDependencyError,
     MomentmixError,
-    ShardError,
 )
 
 TRUTH = mm.Mixture.diagonal(
@@ -92,16 +90,6 @@ def test_numbers_are_those_of_the_collection_in_every_partition():
     np.testing.assert_array_equal(labels.compute(), mixture.predict(ROWS[:9]))
 
 
-def test_the_default_shard_ids_are_the_same_for_the_same_data():
-    again = da.from_array(ROWS.copy(), chunks=(3000, 3))
-    one = mmd.summarize(ARRAY, 2)
-    assert mmd.summarize(again, 2).to_bytes() == one.to_bytes()
-    with pytest.raises(ShardError, match="count twice"):
-        _ = one + mmd.summarize(again, 2)
-    other = mmd.summarize(da.from_array(ROWS + 1, chunks=(3000, 3)), 2)
-    assert (one + other).n_rows == 2 * len(ROWS)
-
-
 def test_the_tree_changes_no_byte(monkeypatch):
     wanted = mmd.summarize(ARRAY, 3, shard_id="x").to_bytes()
     for fan_in in (2, 100):
@@ -150,11 +138,6 @@ def test_rows_are_never_pulled_to_the_client(client, gathered):
         result = mmd.fit(lazy, 1, random_state=0)
     sample = 40_000 * 4 * 8
     assert sum(gathered) < 1.05 * sample + 20_000 * (1 + result.n_passes)
-
-
-def test_asking_for_blocks_is_refused():
-    with pytest.raises(InputTypeError, match="lie on a cluster and are not brought here"):
-        mmd.DaskRows(ARRAY).blocks()
 
 
 # -- fits -------------------------------------------------------------------------------------
@@ -331,19 +314,6 @@ def test_a_task_that_raises_is_retried_or_gives_no_part_of_an_answer(client, tmp
 
 
 # -- the rest ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        ShardError("twice", shard_ids=("ab",)),
-        DecompositionError("no", condition="residual", diagnostics={"a": 1}),
-        InputError("bad"),
-    ],
-)
-def test_errors_travel_between_processes(error):
-    twin = pickle.loads(pickle.dumps(error))
-    assert (type(twin), str(twin), vars(twin)) == (type(error), str(error), vars(error))
 
 
 def test_without_dask_the_message_says_what_to_install(monkeypatch):

@@ -15,7 +15,6 @@ from sklearn.model_selection import GridSearchCV, cross_val_score
 import momentmix as mm
 
 BOTH = pytest.mark.parametrize("kind", [mm.MomentGaussianMixture, mm.MomentMixture])
-ASKED = ("result_", "certificate_", "standard_errors_")
 
 
 def skewed(n_rows=4500, seed=0):

@@ -10,11 +10,9 @@ import pytest
 from scipy import stats
 
 import momentmix as mm
-from momentmix.displays import ColumnsDisplay, MeansDisplay, PairsDisplay
 from momentmix.families import family as registry
 from momentmix.families import register
 from momentmix.families.counts import CountFamily
-from momentmix.reporting.report import report
 
 from .toys import Geometric, SquareRoot
 
@@ -65,28 +63,6 @@ def test_a_registered_family_is_fitted():
     assert max(agree, 1 - agree) > 0.95
     # The same rows as another law of counts do not pass.
     assert not mm.fit(table, 2, families={"k": "poisson"}, random_state=0).certificate.passed
-
-
-def test_files_pictures_and_reports(tmp_path):
-    table, _ = drawn(3_000, 7)
-    result = mm.fit(table, 2, families={"k": "geometric"}, random_state=0)
-    result.mixture.save(tmp_path / "m.json")
-    again = mm.Mixture.load(tmp_path / "m.json")
-    np.testing.assert_array_equal(again.log_prob(table), result.mixture.log_prob(table))
-    assert again.columns[2].family == "geometric"
-    summary = mm.summarize(table, families={"k": "geometric"})
-    summary.save(tmp_path / "s.mm")
-    loaded = mm.MomentSummary.load(tmp_path / "s.mm")
-    moment = mm.fit(loaded, 2)
-    np.testing.assert_allclose(np.sort(moment.mixture.means[:, 2]), RATES, rtol=0.15)
-    assert "k high" in str(result.profile())
-    pytest.importorskip("matplotlib")
-    report(result, tmp_path / "page.html", data=table)
-    page = (tmp_path / "page.html").read_text(encoding="utf-8")
-    assert "counts" in page
-    for display in (ColumnsDisplay, PairsDisplay):
-        display.from_estimator(result, table).figure_.savefig(tmp_path / f"{display.__name__}.png")
-    MeansDisplay.from_estimator(result).figure_.savefig(tmp_path / "MeansDisplay.png")
 
 
 def test_wrong_values_and_unknown_names():

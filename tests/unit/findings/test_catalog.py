@@ -13,7 +13,6 @@ from momentmix.findings.fit_sentences import FITS
 
 SOURCE = Path(mm.__file__).parent
 PAIRS = {"pairs": [["'a'", "the gaps of 'b'", 0.5], ["'a'", "'c'", None]]}
-SIZE = {"order": 3, "n_features": 4, "capacity": 1, "asked": 2}
 # Numbers of each kind that needs some.
 NUMBERS = {
     "over-capacity": {"order": 3, "n_features": 4, "capacity": 1, "asked": 2},

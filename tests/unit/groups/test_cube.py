@@ -2,16 +2,12 @@
 
 import datetime as dt
 
-import duckdb
 import numpy as np
 import pandas as pd
-import polars as pl
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 import momentmix as mm
-from momentmix.errors import InputError, SummaryFileError
+from momentmix.errors import InputError
 
 
 def table(seed, n=900, start="2026-01-01"):
@@ -81,24 +77,6 @@ def test_rollup_merges_exactly(cube):
         cube.where(region="Mars").total()
 
 
-def test_addition_and_subtraction(cube):
-    other = mm.summarize_by(table(1, start="2026-01-04"), by=["region", "day", "flag"])
-    both = cube + other
-    assert set(both) == set(cube) | set(other)
-    assert both.n_rows == cube.n_rows + other.n_rows
-    assert both == other + cube == sum([cube, other])
-    assert both - other == cube
-    assert (both - both.where(region="EU")).where(region="EU").n_rows == 0
-    with pytest.raises(mm.MomentmixError, match="count twice"):
-        _ = cube + cube
-    with pytest.raises(InputError, match="is not in the cube to subtract from"):
-        _ = cube - other
-    with pytest.raises(InputError, match="with cubes of the same keys, region, day, flag; got day"):
-        _ = cube + other.rollup("day")
-    with pytest.raises(InputError, match=r"cubes of the same keys.*got MomentSummary"):
-        _ = cube + cube.total()
-
-
 def test_cubes_of_other_columns_or_orders_do_not_mix(cube):
     frame = table(2)
     keys = ["region", "day", "flag"]
@@ -108,53 +86,6 @@ def test_cubes_of_other_columns_or_orders_do_not_mix(cube):
         _ = cube + lower
     with pytest.raises(InputError, match="'z'"):
         _ = cube + renamed
-
-
-def test_files_keep_everything(cube, tmp_path):
-    small = cube.at_least(30)
-    path = tmp_path / "cube.parquet"
-    small.save(path)
-    again = mm.SummaryCube.load(path)
-    assert again == small
-    assert again.key_names == small.key_names
-    assert [again[key].to_bytes() for key in again] == [small[key].to_bytes() for key in small]
-    with pytest.raises(InputError, match=r"a cube is a file \.parquet"):
-        cube.save(tmp_path / "cube.csv")
-
-
-def test_other_programs_filter_the_file(cube, tmp_path):
-    path = tmp_path / "cube.parquet"
-    cube.save(path)
-    found = duckdb.sql(f"SELECT region, sum(n_rows) FROM '{path}' GROUP BY region").fetchall()
-    assert dict(found) == {key[0]: s.n_rows for key, s in cube.rollup("region").items()}
-    part = tmp_path / "part.parquet"
-    duckdb.sql(
-        f"COPY (SELECT * FROM '{path}' WHERE region = 'EU' AND day >= DATE '2026-01-03') "
-        f"TO '{part}' (FORMAT parquet)"
-    )
-    assert mm.SummaryCube.load(part) == cube.where(region="EU", day=slice("2026-01-03", None))
-    pl.read_parquet(path).filter(pl.col("flag")).write_parquet(part)
-    assert mm.SummaryCube.load(part) == cube.where(flag=True)
-
-
-def test_damaged_files_are_refused(cube, tmp_path):
-    path, bad = tmp_path / "cube.parquet", tmp_path / "bad.parquet"
-    cube.save(path)
-    whole, data = pq.read_table(path), path.read_bytes()
-    counts = pa.array([n + 1 for n in whole["n_rows"].to_pylist()])
-    place = whole.column_names.index("n_rows")
-    for damaged, message in (
-        (whole.drop_columns("summary"), "has no columns n_rows and summary"),
-        (pa.concat_tables([whole, whole]), "several rows of the same group"),
-        (whole.set_column(place, "n_rows", counts), "checksum of group"),
-        (data[:-20], r"bad\.parquet cannot be read as a cube"),
-        (data[:200], r"bad\.parquet cannot be read as a cube"),
-    ):
-        bad.write_bytes(damaged) if isinstance(damaged, bytes) else pq.write_table(damaged, bad)
-        with pytest.raises(SummaryFileError, match=message):
-            mm.SummaryCube.load(bad)
-    with pytest.raises(SummaryFileError, match=r"nowhere\.parquet does not exist"):
-        mm.SummaryCube.load(tmp_path / "nowhere.parquet")
 
 
 def test_what_is_shown(cube):

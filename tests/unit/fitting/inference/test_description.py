@@ -11,7 +11,6 @@ from momentmix.families.levels import Bernoulli
 from momentmix.fitting.data import moments_of
 from momentmix.fitting.inference.description import describe, described_by_effect
 from momentmix.fitting.inference.over_identification import OverIdentification
-from momentmix.fitting.record import load_fit
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.parameters import Parameters
@@ -158,32 +157,6 @@ def test_without_rows_the_effect_size_decides(p_value, effect, level):
 
 
 # -- fits ------------------------------------------------------------------------------------------
-
-
-def table_with_gaps(n=1500):
-    """Two groups in columns of all kinds, of which "a" and "kind" have gaps."""
-    rng = np.random.default_rng(11)
-    group = rng.integers(0, 2, n)
-    kinds = np.where(rng.random(n) < np.where(group, 0.8, 0.2), "x", "y").astype(object)
-    kinds[rng.random(n) < 0.2] = None
-    return {
-        "a": np.where(rng.random(n) < 0.3, np.nan, rng.normal(3.0 * group, 1.0)),
-        "b": rng.normal(2.0 * group, 1.0),
-        "visits": rng.poisson(np.where(group, 2, 7)),
-        "kind": kinds,
-    }
-
-
-@pytest.mark.parametrize("blocks", ["diag", [["a", "b"]]])
-def test_a_fit_of_a_table_with_gaps_is_described_by_name(tmp_path, blocks):
-    options = {"families": {"visits": "poisson"}, "missing": "model", "blocks": blocks}
-    result = mm.fit(table_with_gaps(), 2, random_state=0, **options)
-    found = result.certificate.description
-    assert list(found.columns) == ["a", "b", "visits", "kind"]
-    assert found.level in ("exact", "close")
-    assert found.distance < 0.05
-    result.save(tmp_path / "model.json")
-    assert load_fit(tmp_path / "model.json")[1].certificate.description == found
 
 
 def test_a_summary_has_a_level_and_no_distance():

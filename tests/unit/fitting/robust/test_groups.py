@@ -9,7 +9,6 @@ import pytest
 
 import momentmix as mm
 from momentmix import dask as mmd
-from momentmix.fitting.record import load_fit
 
 SHAPES = {
     "gaussian": lambda rng, size: rng.standard_normal(size),
@@ -59,19 +58,6 @@ def test_a_summary_has_no_rows_to_split():
     assert "no rows to split" in str(rejected)
 
 
-def test_the_mixture_is_the_same_whether_or_not_it_is_measured():
-    rows = clusters(shape="gamma")
-    estimator = mm.MomentGaussianMixture(3, random_state=0).fit(rows)
-    before = (estimator.weights_.copy(), estimator.means_.copy(), estimator.covariances_.copy())
-    result = fitted(rows, 3)
-    assert np.isfinite(result.reproducibility).all()
-    found = result.mixture
-    for own, other in zip(before, (found.weights, found.means, found.variances), strict=True):
-        np.testing.assert_array_equal(own, other)
-    again = estimator.certificate_.reproducibility
-    np.testing.assert_array_equal(again, result.reproducibility)
-
-
 def test_of_few_rows_it_depends_on_no_seed_and_no_order():
     rows = clusters(distance=3.5)  # close enough that some rows change sides
     first = fitted(rows, 3)
@@ -119,15 +105,6 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", list(CASES))
-def test_every_kind_of_rows_is_measured(case):
-    result = CASES[case]()
-    again = result.reproducibility
-    assert again.shape == (result.mixture.n_components,)
-    assert ((again > 0.95) & (again <= 1)).all()
-    assert result.certificate.verdict in ("passed", "useful")
-
-
 def test_whole_weights_count_as_repeated_rows():
     rows, weights = weighted_rows()
     weighted = fitted(rows, 4, sample_weight=weights)
@@ -149,13 +126,6 @@ def test_copies_of_a_heavy_row_of_a_survey_are_one_observation(n_heavy, is_found
     assert result.mixture.weights.min() == pytest.approx(0.25, abs=0.02)
     assert (result.reproducibility.min() > 0.95) == is_found
     assert (result.certificate.verdict in ("passed", "useful")) == is_found
-
-
-def test_a_file_is_measured_like_its_rows(tmp_path):
-    rows = clusters()
-    pd.DataFrame(rows, columns=list("abcd")).to_csv(tmp_path / "rows.csv", index=False)
-    result = fitted(tmp_path / "rows.csv", 3)
-    np.testing.assert_array_equal(result.reproducibility, fitted(rows, 3).reproducibility)
 
 
 def test_a_small_component_of_many_rows_is_kept():
@@ -227,21 +197,6 @@ def test_latent_classes_of_yes_no_columns():
     assert fitted(answers(0 * group, 10, 0), "auto").mixture.n_components == 1
 
 
-def test_the_largest_number_can_be_limited():
-    rows = clusters(4, d=4)
-    for rule in ("auto", "bic"):
-        result = fitted(rows, rule, max_components=3)
-        assert result.mixture.n_components == 3
-        assert any("max_components=3 allows no more" in note for note in result.notes)
-        assert max(trial.n_components for trial in result.tried) == 3
-        assert fitted(rows, rule, max_components=1).mixture.n_components == 1
-        free = fitted(rows, rule)
-        assert free.mixture.n_components == 4
-        assert not any("allows no more" in note for note in free.notes)
-    with pytest.raises(mm.InputError, match="max_components"):
-        fitted(rows, "auto", max_components=0)
-
-
 def test_correlated_columns_are_joined_unless_diagonal_covariances_are_asked_for():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((2000, 3)) @ np.array([[1.0, 0.9, 0], [0, 0.4, 0], [0, 0, 1]])
@@ -275,12 +230,3 @@ def test_too_many_components_are_not_useful():
     result = fitted(clusters(), 6)
     assert result.certificate.verdict == "not passed"
     assert result.reproducibility.min() < 0.75
-
-
-def test_a_saved_model_keeps_the_verdict_and_what_it_rests_on(of_gamma, tmp_path):
-    of_gamma.save(tmp_path / "model.json")
-    record = load_fit(tmp_path / "model.json")[1]
-    assert record.certificate.verdict == "useful"
-    np.testing.assert_array_equal(record.reproducibility, of_gamma.reproducibility)
-    np.testing.assert_array_equal(record.separation, of_gamma.separation)
-    assert record.certificate.description == of_gamma.certificate.description

@@ -125,14 +125,6 @@ def test_blocks_are_found_in_a_summary(case):
     assert "column 3, column 4: correlated within components by the test (" in result.details()
 
 
-def test_number_and_blocks_are_found_in_a_summary(case):
-    _, rows, _ = case
-    result = mm.fit(mm.summarize(rows, order=4), "auto", blocks="auto", random_state=0)
-    assert result.mixture.n_components == 3
-    assert [block.columns for block in result.joined] == [(0, 1, 2), (3, 4)]
-    assert joined(result.mixture) == [[0, 1, 2], [3, 4]]
-
-
 @pytest.mark.parametrize("width", [1, 3])
 def test_number_and_blocks_of_strongly_correlated_columns_are_found_in_a_summary(width):
     """Without blocks, six components explain the correlations; control: columns apart."""
@@ -159,14 +151,6 @@ def test_constant_columns_leave_their_blocks(case):
     result = mm.fit(wide, 3, blocks=[[0, 1, 2, 3], [4, 5]], random_state=0)
     assert joined(result.mixture) == [[0, 2, 3], [4, 5]]
     assert (result.mixture.means[:, 1] == 3.0).all()
-
-
-def test_the_order_of_columns_and_threads_change_nothing(case):
-    _, rows, _ = case
-    blocks = [[0, 1, 2], [3, 4]]
-    one = mm.fit(rows, 3, blocks=blocks, random_state=0, n_threads=1).mixture
-    two = mm.fit(rows, 3, blocks=blocks, random_state=0, n_threads=2).mixture
-    np.testing.assert_array_equal(one.covariances, two.covariances)
 
 
 @pytest.mark.parametrize("number", [3, "auto"])

@@ -111,19 +111,6 @@ def test_a_start_keeps_its_families():
 # -- years ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["year", "Year", "birth_year", "YearBuilt", "yr", "Jahr", "YR 2"])
-def test_years_are_left_out(name):
-    rows = table().rename(columns={"size": name}).assign(**{name: 1990 + np.arange(N) % 20})
-    assert name not in mm.schema_from(rows).column_names
-    assert name in mm.schema_from(rows, {name: "gaussian"}).column_names
-    assert name in mm.schema_from(rows, columns=list(rows)).column_names
-
-
-def test_a_note_says_that_years_are_left_out():
-    rows = table().assign(year=1990 + np.arange(N) % 20)
-    assert "column 'year' left out: years" in mm.fit(rows, 2, random_state=0).notes
-
-
 @pytest.mark.parametrize(
     ("name", "values"),
     [("yearly", 1990), ("age", 1990), ("year", 1890), ("year", 2090), ("year", 1990.5)],
