@@ -51,34 +51,31 @@ def table_of(
     """Rows wherever they are, or a summary of rows, as features; arguments as for `fit`."""
     check_missing(missing)
     if isinstance(data, MomentSummary):
-        columns = () if data.schema is None else data.schema.columns
-        if missing == "mar" and any(column.has_missing for column in columns):
-            raise InputError(NO_MAR)
-        return _table_of_summary(data, families, reading, sample_weight)
+        return _table_of_summary(data, families, missing, reading, sample_weight)
     asks_nothing = families is None and missing == "error" and reading == READ_ALL
     has_blocks = hasattr(data, "blocks") and hasattr(data, "n_features")
-    notes: tuple[str, ...] = ()
-    may_count: tuple[int, ...] = ()
-    if asks_nothing and (is_plain_array(data) or has_blocks) and not isinstance(data, TableRows):
-        rows, weights = rows_of(data), sample_weight
-        notes, may_count = getattr(rows, "notes", ()), getattr(rows, "may_count", ())
-    elif has_blocks and not isinstance(data, TableRows):
+    has_blocks &= not isinstance(data, TableRows)
+    notes: tuple[str, ...] = getattr(data, "notes", ())
+    if asks_nothing and (has_blocks or is_plain_array(data)):
+        rows = rows_of(data)
+    elif not has_blocks:
+        rows, sample_weight, notes = _read(data, families, missing, reading, sample_weight)
+    else:
         raise InputTypeError(
             "families, missing and columns need a table in memory, an array or a data frame, or "
             f"rows that mm.open_rows opened; got {type(data).__name__}. Summarize its parts with "
             "mm.summarize(part, families=…, missing=…) and fit the sum of these."
         )
-    else:
-        rows, weights, notes, may_count = _read(data, families, missing, reading, sample_weight)
-    if weights is not None:
-        rows = with_weights(rows, weights)
+    may_count = rows.may_count
+    if sample_weight is not None:
+        rows = with_weights(rows, sample_weight)
     return Table(rows, rows.schema, notes, may_count)
 
 
 def _read(
     data: Any, families: Families, missing: Missing, reading: Reading, sample_weight: Any
-) -> tuple[Rows, Any, tuple[str, ...], tuple[int, ...]]:
-    """Rows of a table, in memory where they take little of it; weights, notes, possible counts."""
+) -> tuple[Rows, Any, tuple[str, ...]]:
+    """Rows of a table, in memory where they take little of it; their weights, and notes."""
     rows = table_rows(data, families, missing, reading)
     n_bytes = SHARE_IN_MEMORY * physical_memory()
     if rows.sources[0].in_memory:
@@ -87,7 +84,7 @@ def _read(
         n_bytes = 0.0
     held = rows.read_within(n_bytes) if n_bytes else None
     if held is None:
-        return rows, sample_weight, rows.notes, rows.may_count
+        return rows, sample_weight, rows.notes
     features, kept = held
     if not len(features):
         raise rows.without_rows()
@@ -99,8 +96,8 @@ def _read(
         weights = as_weights(sample_weight, len(kept))
         sample_weight = None if weights is None else weights[kept]
     array = ArrayRows(features, feature_names=rows.feature_names, schema=rows.schema)
-    array.dropped = rows.dropped
-    return array, sample_weight, notes, rows.may_count
+    array.dropped, array.may_count = rows.dropped, rows.may_count
+    return array, sample_weight, notes
 
 
 def rows_of(data: Any) -> Rows:
@@ -120,17 +117,19 @@ def rows_of(data: Any) -> Rows:
 
 
 def _table_of_summary(
-    data: MomentSummary, families: Families, reading: Reading, sample_weight: Any
+    data: MomentSummary, families: Families, missing: Missing, reading: Reading, sample_weight: Any
 ) -> Table:
+    columns = () if data.schema is None else data.schema.columns
+    if missing == "mar" and any(column.has_missing for column in columns):
+        raise InputError(NO_MAR)
     if sample_weight is not None:
         raise InputError(
             "sample_weight goes with rows; a summary holds the weights of its rows. Pass them "
             "to MomentSummary.update or mm.summarize, or pass the rows."
         )
-    columns = reading.columns
     replace(reading, columns=None).check_nothing("a summary holds moments")
-    if columns is not None:
-        data = data.select(columns)
+    if reading.columns is not None:
+        data = data.select(reading.columns)
     if families is not None and families != data.schema:
         raise InputError(
             f"a summary holds the families of its columns; leave {option(families=...)} out, or "

@@ -26,10 +26,11 @@ from momentmix.errors import InputError, MomentmixError
 from momentmix.families.column import LOG, LOG1P, Column
 from momentmix.fitting.api import fit
 from momentmix.fitting.data import families_of, table_of
-from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.result import FitResult
 from momentmix.progress import detail, step
+from momentmix.summary.summary import MomentSummary
 from momentmix.tables.opening import Reading
+from momentmix.tables.rows import Rows
 from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.table_rows import Missing
 from momentmix.tables.validation import as_weights
@@ -253,9 +254,9 @@ def _sample_of(
         for name, family in families_of(Schema(result.mixture.columns)).items()
     }
     missing: Missing = "error" if options.get("missing", "error") == "error" else "mar"
-    table = table_of(data, families, missing, reading)
-    rows = table.data
-    if isinstance(rows, StandardMoments) or rows.is_remote:
+    is_summary = isinstance(data, MomentSummary)
+    rows = None if is_summary else table_of(data, families, missing, reading).data
+    if not isinstance(rows, Rows) or rows.is_remote:
         raise InputError("suggest compares fits on held-out rows; give rows on this machine.")
     weights = as_weights(sample_weight, rows.n_rows)
     places = np.arange(rows.n_rows) if weights is None else np.flatnonzero(weights > 0)
@@ -266,7 +267,7 @@ def _sample_of(
         )
     rng = np.random.default_rng(_SEED)
     places = rng.permutation(places)[:_MOST_ROWS]
-    schema = table.schema or plain_schema(rows.n_features, rows.feature_names)
+    schema = rows.schema or plain_schema(rows.n_features, rows.feature_names)
     n_held_out = len(places) // 3
     parts = places, places[n_held_out:], places[:n_held_out]
     whole, train, test = (schema.decode(rows.take(np.sort(part))) for part in parts)

@@ -44,6 +44,7 @@ class Rows(ABC):
     is_remote = False  # whether rows lie on other machines: few of them should be taken here
     weights: Float | None = None  # as they were given
     row_counts: Float | None = None  # how many rows each counts as, by its weight
+    may_count: tuple[int, ...] = ()  # columns of whole numbers without a given family
     dropped: Float | None = None  # features of rows with missing cells (NaN) that were left out
     is_frequency = True  # whether a row that counts as several is that many rows
 

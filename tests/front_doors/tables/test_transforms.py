@@ -153,8 +153,6 @@ def test_other_transforms_are_refused(rows):
     other = mm.summarize(rows, 3, families={"income": "log1p", "spent": "log1p"})
     with pytest.raises(mm.InputError, match=r"Pass the same for both: families={.income.: .log.}"):
         _ = log + other
-    words = r"has no moments of logarithms; column 0 \('income'\) cannot be 'log'"
-    with pytest.raises(mm.InputError, match=words):
-        mm.fit(plain, 2, families=FAMILIES)
-    with pytest.raises(mm.InputError, match="the summary holds the families of its columns"):
-        mm.fit(log, 2, families={"income": "log1p"})
+    for summary in (plain, log):
+        with pytest.raises(mm.InputError, match="a summary holds the families of its columns"):
+            mm.fit(summary, 2, families={"income": "log1p"})
