@@ -32,7 +32,6 @@ from momentmix.families.family import (
     Quantities,
     Quantity,
     clipped,
-    derivatives,
     named,
 )
 from momentmix.wording import short_repr
@@ -201,17 +200,6 @@ class CountFamily(Family):
     ) -> tuple[Float, Float]:
         """The mean of n rows and one like all rows together."""
         return self.completed((sums + PSEUDO_ROWS * overall.mean) / (n + PSEUDO_ROWS), squares)
-
-    def prior_curvature(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> Float:
-        rates = self.rates(mean)
-        v, away = self.variance_of(rates), overall.mean[..., 0] - rates
-        by_rate = derivatives(lambda x: self._along(self.variance_of, x), rates[..., None], [0])
-        curvature = np.zeros((*rates.shape, 2, 2))
-        second = (1 + away * by_rate[..., 0, 0] / v) / v
-        curvature[..., 0, 0] = PSEUDO_ROWS * np.maximum(second, 0.0)
-        return curvature
 
     def is_new(self, exponents: Int) -> NDArray[np.bool_]:
         """Powers up to `highest_power`, as the certificate tests them."""

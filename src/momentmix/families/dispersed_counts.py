@@ -190,17 +190,6 @@ class NegativeBinomial(CountFamily):
         sizes = _best_sizes(n[..., 0], rates, own, self.top)
         return rates[..., None], (rates * (1.0 + rates / sizes))[..., None]
 
-    def prior_curvature(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> Float:
-        """That of the mean and the variance of one row."""
-        rates, sizes = self._rates_and_sizes(mean, variance)
-        excess = rates / sizes
-        second = rates * (1 + excess)
-        third, fourth = second * (1 + 2 * excess), second * (1 + 6 * excess * (1 + excess))
-        noise = np.stack([second, third, third, fourth + 2 * second**2], axis=-1)
-        return np.asarray(PSEUDO_ROWS * np.linalg.inv(noise.reshape(*rates.shape, 2, 2)))
-
     # -- moments ----------------------------------------------------------------------------------
 
     def sample(self, mean: Float, variance: Float, n: int, rng: np.random.Generator) -> Float:

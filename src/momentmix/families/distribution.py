@@ -41,6 +41,7 @@ from momentmix.lazy import lazy_property
 
 MOST_FLOOR = 0.9  # the largest least variance of rounded values, in units of that of all rows
 _FARTHEST = 100.0  # deviations of all rows from their mean, for the mean of a component
+_STEP = 1e-4  # of the way to the nearest bound, for a second derivative: errors of 1e-8 of it
 _ROUNDING = 1e-12  # of a variance beside the square of a mean: less is what differences leave
 
 
@@ -225,11 +226,6 @@ class Distribution:
         both = np.concatenate([means, variances], axis=-1)
         return derivatives(lambda x: function(x[..., :w], x[..., w:]), both, free)
 
-    def _numbers_of_value(self, means: Float, variances: Float) -> Float:
-        """E y, Var y and q side by side, (…, 2k + 1)."""
-        mean, variance, q = self.value_of(means, variances)
-        return np.concatenate([mean, variance, q[..., None]], axis=-1)
-
     # -- densities and the M-step -----------------------------------------------------------------
 
     def statistics(self, features: Any, xp: Any = np) -> Any:
@@ -290,16 +286,37 @@ class Distribution:
         return np.asarray(own)
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
-        """Slope of `log_prior` by (E z, Var z), (r, 2w), and its curvature, (r, 2w, 2w)."""
-        slope = self._slopes(lambda m, v: self.log_prior(m, v, prior), means, variances)
-        value, n = self.value_of(means, variances), 2 * self.n_values
-        curvature = np.zeros((*means.shape[:-1], n + 1, n + 1))
-        curvature[..., :n, :n] = self.family.prior_curvature(*value[:2], self.overall, prior)
-        if self.has_missing:
-            share, q = self.overall.observed, value.observed
-            curvature[..., n, n] = PSEUDO_ROWS * (share / q**2 + (1 - share) / (1 - q) ** 2)
-        turn = self._slopes(self._numbers_of_value, means, variances)
-        return slope, turn.mT @ curvature @ turn
+        """Slope of `log_prior` by (E z, Var z), (…, 2w), and its curvature, (…, 2w, 2w)."""
+
+        def slope(means: Float, variances: Float) -> Float:
+            return self._slopes(lambda m, v: self.log_prior(m, v, prior), means, variances)
+
+        return slope(means, variances), self.curvature(slope, means, variances)
+
+    def curvature(
+        self, slope: Callable[[Float, Float], Float], means: Float, variances: Float
+    ) -> Float:
+        """Minus derivatives of a slope by (E z, Var z), (…, 2w, 2w), by differences."""
+        w, distances = means.shape[-1], np.abs(self.positive_slopes(means, variances))
+        values = np.broadcast_to(self.positive(means, variances)[..., None], distances.shape)
+        distances = np.divide(
+            values, distances, where=distances > 0, out=np.full(distances.shape, np.inf)
+        )  # to the bounds
+        both = np.concatenate([means, variances], axis=-1)
+        reach = np.concatenate([np.sqrt(variances), variances], axis=-1)
+        steps = _STEP * np.minimum(reach, distances.min(axis=-2, initial=np.inf))
+        result = np.zeros((*both.shape, 2 * w))
+        for j in range(2 * w):
+            move = np.zeros(both.shape)
+            move[..., j] = steps[..., j]
+            low, high = (slope(x[..., :w], x[..., w:]) for x in (both - move, both + move))
+            result[..., j] = (low - high) / (2.0 * steps[..., j, None])
+        # At a bound a likelihood may curve upwards: as much as it would downwards, for a scale.
+        units = np.sqrt(np.abs(np.diagonal(result, axis1=-2, axis2=-1)))
+        units = np.where(units > 0, units, 1.0)
+        outer = units[..., :, None] * units[..., None, :]
+        values, vectors = np.linalg.eigh(0.5 * (result + result.mT) / outer)
+        return np.asarray((vectors * np.abs(values)[..., None, :]) @ vectors.mT * outer)
 
     def base_measure(self, rows: Float) -> Float | None:
         """The part of the log-density of rows (n, d) beside its linear function; None: nothing."""

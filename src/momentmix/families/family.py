@@ -49,8 +49,6 @@ class Prior(Protocol):
 
     def variances(self, counts: Float, squares: Float, floor: Any) -> Float: ...
     def log_terms(self, values: Float) -> Float: ...
-    def slope(self, eigenvalues: Float, width: float) -> Float: ...
-    def curvature(self, eigenvalues: Float, width: float) -> Float: ...
 
 
 class Overall(NamedTuple):
@@ -251,12 +249,6 @@ class Family(ABC):
         """Logarithm of the prior density of each component up to a constant, (…,)."""
         table = self.coefficients(mean, variance)
         return np.asarray(PSEUDO_ROWS * (table * overall.all_statistics).sum(axis=-1))
-
-    @abstractmethod
-    def prior_curvature(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> Float:
-        """Curvature of `log_prior` by (E y, Var y), (r, 2k, 2k), never negative."""
 
     @abstractmethod
     def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:

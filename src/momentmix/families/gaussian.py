@@ -259,15 +259,6 @@ class Gaussian(Family):
     def log_prior(self, mean: Float, variance: Float, overall: Overall, prior: Prior) -> Float:
         return prior.log_terms(clipped(variance, 1e-300) / overall.variance)[..., 0]
 
-    def prior_curvature(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> Float:
-        """By the logarithm of the variance, which the prior is of."""
-        curvature = np.zeros((*variance.shape[:-1], 2, 2))
-        own = prior.curvature(variance / overall.variance, 1.0) / variance**2
-        curvature[..., 1, 1] = own[..., 0]
-        return curvature
-
     def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:
         nodes, weights = _gauss_nodes(degree // 2 + 1)
         values = mean + np.sqrt(variance) * nodes

@@ -201,15 +201,6 @@ class _Levels(Family):
         rows = np.concatenate([n - sums.sum(axis=-1, keepdims=True), sums], axis=-1)
         return self._allowed(rows + PSEUDO_ROWS * self.probabilities(overall.mean))
 
-    def prior_curvature(
-        self, mean: Float, variance: Float, overall: Overall, prior: Prior
-    ) -> Float:
-        k, p = mean.shape[-1], np.maximum(self.probabilities(mean), LEAST_PROBABILITY)
-        known = PSEUDO_ROWS * self.probabilities(overall.mean) / p**2
-        curvature = np.zeros((*mean.shape[:-1], 2 * k, 2 * k))
-        curvature[..., :k, :k] = known[..., :1, None] + known[..., None, 1:] * np.eye(k)
-        return curvature
-
     def support(self, mean: Float, variance: Float, degree: int) -> tuple[Float, Float]:
         """The levels."""
         p = self.probabilities(mean)

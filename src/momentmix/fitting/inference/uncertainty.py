@@ -21,6 +21,7 @@ two components that are one, are unknown: they get a large error, and leave the 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from math import nan
 
 import numpy as np
@@ -52,7 +53,6 @@ _LARGEST_RATIO = 3.0  # of an error to a share or the rest of it: that of n rows
 # that a share which depends on it is unknown.
 _UNKNOWN = 10.0
 _RIDGE = 1e-9  # of the information of rows whose component is known, beside a diagonal of 1
-_STEP = 1e-4  # of the way to the nearest bound, for a second derivative: errors of 1e-8 of it
 
 
 @short_repr
@@ -268,7 +268,8 @@ def _component_information(features: Float, p: Parameters, counts: Float | None)
         sums = _expected(law, *p.of_law(law), shares @ features[p.blocks.statistics_of(number)].T)
         at = places[:, np.concatenate([1 + own, 1 + d + own])]
         units = np.hstack([np.ones_like(own * p.means[:, own]), p.variances[:, own]])
-        known = _curvature(law, *p.of_law(law), sums) * units[:, :, None] * units[:, None, :]
+        known = law.curvature(partial(_slope, law, sums), *p.of_law(law))
+        known *= units[:, :, None] * units[:, None, :]
         total[at[:, :, None], at[:, None, :]] = known
     places = places[:, 0]
     total[places, places] = p.weights
@@ -288,26 +289,6 @@ def _expected(law: Distribution, means: Float, variances: Float, sums: Float) ->
     return sums
 
 
-def _curvature(law: Distribution, means: Float, variances: Float, sums: Float) -> Float:
-    """Minus second derivatives of sums of log p by (E z, Var z), (r, 2w, 2w): differences."""
-    w, values = means.shape[1], law.positive(means, variances)[..., None]
-    slopes = np.abs(law.positive_slopes(means, variances))
-    ways = np.divide(values, slopes, where=slopes > 0, out=np.full_like(slopes, np.inf))
-    both = np.hstack([means, variances])
-    reach = np.hstack([np.sqrt(variances), variances])
-    steps = _STEP * np.minimum(reach, ways.min(axis=1, initial=np.inf))
-    found = np.zeros((*both.shape, 2 * w))
-    for j in range(2 * w):
-        ends = []
-        for sign in (1.0, -1.0):
-            moved = both.copy()
-            moved[:, j] += sign * steps[:, j]
-            table = law.scores(moved[:, :w], moved[:, w:])
-            ends.append((table @ sums[:, :, None])[..., 0])
-        found[:, j] = (ends[1] - ends[0]) / (2.0 * steps[:, j, None])
-    # At a bound the likelihood may curve upwards: as much as it would downwards, for a scale.
-    units = np.sqrt(np.abs(np.diagonal(found, axis1=1, axis2=2)))
-    units = np.where(units > 0, units, 1.0)
-    outer = units[:, :, None] * units[:, None, :]
-    values, vectors = np.linalg.eigh(0.5 * (found + found.swapaxes(1, 2)) / outer)
-    return np.asarray((vectors * np.abs(values)[:, None]) @ vectors.swapaxes(1, 2) * outer)
+def _slope(law: Distribution, sums: Float, means: Float, variances: Float) -> Float:
+    """Derivatives of sums of log p by (E z, Var z), (r, 2w)."""
+    return np.asarray((law.scores(means, variances) @ sums[:, :, None])[..., 0])
