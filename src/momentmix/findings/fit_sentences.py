@@ -118,7 +118,7 @@ FITS: dict[str, Entry] = {
     # -- rows
     "outlier-influence": Entry(
         "column {names} has a value {deviations:.3g} standard deviations from its mean; that one "
-        "row moves third moments by {influence:.2g} times their noise.",
+        "row moves the fit.",
         "Check the largest and smallest values of {columns}.",
     ),
     "outlier-rows": Entry(

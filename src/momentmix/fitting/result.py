@@ -33,9 +33,10 @@ from momentmix.mixture.parameter_table import Intervals, ParameterTable
 from momentmix.mixture.profile import Profile, profile_of
 from momentmix.summary.summary import MomentSummary
 from momentmix.tables.schema import Schema
-from momentmix.wording import cut_lines, listed, plural, whole_percent
+from momentmix.wording import cut, cut_lines, listed, no_group, percent, plural, whole_percent
 
 _MOST_REASONS, _MOST_NOTES = 2, 2  # in the answer; `details` has all of them
+_LETTERS = 160  # of a note in the answer
 MOST_TRIALS_PRINTED = 8  # numbers of components; all of them are in `tried`
 MOST_COLUMNS_PRINTED = 8  # of one family
 
@@ -387,10 +388,16 @@ class FitResult:
         against = [*c.reasons, *c.untested]
         lines += [f"  {c.meaning}"] if c.meaning else []
         lines += [f"  - {reason}" for reason in against[:_MOST_REASONS]]
-        lines += [f"  {line}" for line in str(self.profile()).split("\n")]
+        profile = self.profile()
+        for group in profile if r > 1 else ():
+            share = f"{percent(group.share)} of rows"
+            share += f" ({group.interval})" if group.interval else ""
+            lines.append(f"  {group.component}  {share}: {group.text or 'much like the others'}")
+        if profile.background_weight:
+            lines.append(f"  {no_group(profile.background_weight)}")
         width = max(len(a.question) for a in c.answers)
         lines += [f"  {a.question:<{width}} {a}" for a in c.answers]
-        lines += [f"  note: {note}" for note in self.notes[:_MOST_NOTES]]
+        lines += [f"  note: {cut(note, _LETTERS)}" for note in self.notes[:_MOST_NOTES]]
         others = [f for f in c.findings if f.severity is not FATAL and f.kind != "untested"]
         n_more = len(against[_MOST_REASONS:]) + len(self.notes[_MOST_NOTES:]) + len(others)
         if n_more:

@@ -171,7 +171,7 @@ class Tracking:
                 1 + len(groups) // 2, f"… {more:,} more groups; to_frame() (-o shares.csv) has all"
             )
         said = [f"shares with {percent(self.level)} intervals", *(f"note: {x}" for x in self.notes)]
-        return [self.verdict(), "", *lines, "", *said]
+        return [self.verdict(), *lines, *said]
 
     def _cells(self, g: int, fits: bool) -> list[str]:
         shares = [

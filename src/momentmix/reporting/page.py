@@ -33,7 +33,7 @@ from momentmix.wording import cleared, cut, percent, short_number, whole_percent
 
 _SENTENCES = {
     "passed": "Nothing speaks against {groups}.",
-    "useful": "You can work with {groups}, as an approximation of the rows.",
+    "useful": "You can use {groups}, as an approximation of the rows.",
     "untested": "Nothing speaks against {groups}, but not everything could be tested.",
     "not passed": "Do not rely on {groups} yet.",
 }

@@ -141,9 +141,7 @@ def test_the_page_shows_the_verdict(results, tmp_path, word, banner, kind):
 def test_the_page_of_a_useful_fit(useful, tmp_path):
     mm.report(useful, tmp_path / "r.html")
     text = (tmp_path / "r.html").read_text()
-    assert (
-        '<p class="verdict good"><strong>✓ Useful</strong> You can work with these groups' in text
-    )
+    assert '<p class="verdict good"><strong>✓ Useful</strong> You can use these groups' in text
     assert "Needed" not in text
     first_screen = text[: text.index("<main")]
     for answer in useful.certificate.answers:

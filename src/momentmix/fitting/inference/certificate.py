@@ -207,8 +207,8 @@ class Certificate:
         """The meaning of the verdict "useful", in a sentence; empty for others."""
         if self.verdict != "useful":
             return ""
-        serves = "One group serves" if self.n_components == 1 else "The groups serve"
-        return f"{serves}; intervals describe the approximation, not a truth."
+        groups = "One group" if self.n_components == 1 else "The groups"
+        return f"{groups} can be used, as an approximation of the rows."
 
     @property
     def answers(self) -> list[Answer]:

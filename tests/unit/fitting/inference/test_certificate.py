@@ -115,7 +115,7 @@ def test_groups_that_other_rows_give_again_are_useful(changes, verdict):
     c = with_groups(**changes)
     assert c.verdict == verdict
     assert c.passed is (verdict == "passed")
-    sentence = "The groups serve; intervals describe the approximation, not a truth."
+    sentence = "The groups can be used, as an approximation of the rows."
     assert (sentence in str(c)) == (sentence in c._repr_html_()) == (verdict == "useful")
     head = "Reasons why it is useful and not passed:"
     is_explained = verdict == "useful" and bool(c.reasons)
