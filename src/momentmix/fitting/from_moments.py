@@ -20,14 +20,8 @@ from momentmix.fitting.checks import check_capacity, varying_blocks
 from momentmix.fitting.choose import chosen, limit_note
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.data import AskedBlocks
-from momentmix.fitting.em.em import joint_of
 from momentmix.fitting.inference.certificate import Certificate, Support
-from momentmix.fitting.inference.certify import (
-    CERTIFICATE_SEED,
-    DRAWN_ROWS,
-    certify_moments,
-    fewer_components,
-)
+from momentmix.fitting.inference.certify import CERTIFICATE_SEED, certificate_of
 from momentmix.fitting.inference.correlations import (
     CORRELATION_THAT_MATTERS,
     SIGNIFICANT_DEVIATES,
@@ -46,15 +40,9 @@ from momentmix.fitting.options import Number
 from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, Trial
 from momentmix.fitting.problem import ROWS_PER_PARAMETER, Problem
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import most_probable
-from momentmix.mixture.gaussian import features_of
-from momentmix.mixture.gaussian import sample as drawn_rows
-from momentmix.mixture.matching import clustering_accuracy
-from momentmix.mixture.parameters import Parameters
 from momentmix.progress import detail
-from momentmix.wording import option, percent
+from momentmix.wording import option
 
-LARGEST_DISAGREEMENT = 0.02  # share of rows; twice the loss of accuracy that a certificate allows
 MOST_JOININGS = 8  # rounds of joining columns: each costs a fit
 LEAST_FALL = 0.9  # of the effect size that joining columns has to bring
 _SHARE_OF_STRONGEST = 0.5  # deviates of correlations that are joined at once
@@ -257,7 +245,8 @@ def _certify(
     assert fit.uncertainty is not None
     context = replace(context, rng=np.random.default_rng(CERTIFICATE_SEED))
     p, uncertainty = fit.parameters, fit.uncertainty
-    return uncertainty, certify_moments(moments, p, context, uncertainty, support)
+    tested = moments, p
+    return uncertainty, certificate_of(moments, p, tested, uncertainty, support, context)
 
 
 def answer_from_moments(
@@ -282,28 +271,18 @@ def answer_from_moments(
         smaller = fit.fewer, fit.fewer.check(moments, context.rng)
     if support is None and smaller is not None:
         with context.clock.stage("support"):
-            support = support_from_moments(fit, smaller[1], context.rng)
+            support = support_from_moments(r, smaller[1])
     certify = partial(_certify, fit, moments, support, context)
     return StandardFit(moments, fit.parameters, certify)
 
 
-def support_from_moments(
-    fit: MomentFit, test: OverIdentification, rng: np.random.Generator
-) -> Support:
-    """Whether the moments need the components of `fit`; the `test` is that of one less."""
-    r = fit.parameters.n_components
-    fewer = fewer_components(r)
+def support_from_moments(r: int, test: OverIdentification) -> Support:
+    """Whether the moments need r components; the `test` is that of one less."""
+    fewer = f"{r - 1} component{'s' if r > 2 else ''}"
     if test.testable and test.p_value >= CLEAR_P_VALUE:
         text = (
             f"{fewer} fit{'s' if r == 2 else ''} the moments too (least p-value "
             f"{p_value_text(test.p_value)}), so that they do not determine {r}."
-        )
-        return Support(r, False, text)
-    shares = [disagreement(fit.parameters, rival, rng) for rival in fit.rivals]
-    if max(shares, default=0.0) > LARGEST_DISAGREEMENT:
-        text = (
-            f"another mixture of {r} components fits the moments as well and sorts "
-            f"{percent(max(shares))} of the rows otherwise."
         )
         return Support(r, False, text)
     if not test.testable:
@@ -313,13 +292,6 @@ def support_from_moments(
         )
         return Support(r, None, text)
     return Support(r, True, f"the moments reject {fewer}")
-
-
-def disagreement(first: Parameters, second: Parameters, rng: np.random.Generator) -> float:
-    """Share of rows of the first mixture that the second one sorts otherwise."""
-    features = features_of(drawn_rows(first.normalized(), DRAWN_ROWS, rng)[0], first.blocks)
-    labels = [most_probable(joint_of(features, p)) for p in (first, second)]
-    return 1.0 - clustering_accuracy(*labels)
 
 
 def blocks_of_correlations(

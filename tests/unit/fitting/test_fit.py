@@ -79,7 +79,6 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
         "log-likelihood",
         "standard errors",
         "halves",
-        "support",
         "certificate",
     ]
     assert capsys.readouterr().out == ""

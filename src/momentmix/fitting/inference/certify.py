@@ -1,10 +1,5 @@
 """Standard errors and the certificate of an answer, made once, when they are asked for.
 
-*Support.* Where a mixture with one component less passes the same test, the moments do not need the
-last component. Where another mixture with as many components fits about as well and sorts rows
-otherwise, the moments do not tell the two apart. With rows, the number is supported if the
-likelihood or the moments reject one component less.
-
 *Predicted loss.* The test asks whether the model is wrong; with few rows it accepts answers that
 are worthless. The loss is what their noise costs: rows and labels are drawn from the fitted
 mixture, and the accuracies of that mixture and of mixtures drawn from its covariance are compared.
@@ -12,7 +7,7 @@ mixture, and the accuracies of that mixture and of mixtures drawn from its covar
 
 from __future__ import annotations
 
-from math import inf, log, nan
+from math import inf, nan
 
 import numpy as np
 
@@ -21,8 +16,7 @@ from momentmix.capacity import robust_rank
 from momentmix.findings.finding import FATAL, found
 from momentmix.fitting.context import FitContext
 from momentmix.fitting.em.em import Sample, bic, joint_of, log_likelihood
-from momentmix.fitting.em.pooling import one_less
-from momentmix.fitting.halves import CLEARLY, Again, Halves
+from momentmix.fitting.halves import Again, Halves
 from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.completed_rows import completed, is_missing_at_random
 from momentmix.fitting.inference.description import describe, described_by_effect
@@ -34,14 +28,12 @@ from momentmix.fitting.inference.findings import (
 from momentmix.fitting.inference.missing_cells import about_missing
 from momentmix.fitting.inference.one_trait import bic_of_one_trait
 from momentmix.fitting.inference.over_identification import (
-    CLEAR_P_VALUE,
     UNTESTABLE,
     OverIdentification,
     check_conditions,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty, uncertainty_after_em
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.outcome import CLEAR_LOSS
 from momentmix.mixture.density import most_probable
 from momentmix.mixture.gaussian import features_of
 from momentmix.mixture.gaussian import sample as drawn_rows
@@ -51,8 +43,6 @@ from momentmix.tables.rows import proportional_places
 
 DRAWN_ROWS = 2500  # drawn to compare mixtures: the same for all, so that differences are precise
 _DRAWS = 20  # of parameters: enough for the ninth decile of the loss
-_STEPS = 40  # of EM after a merge
-_FEW_ROWS = 2500  # for a first look, with ten rows a parameter at least
 CERTIFICATE_SEED = 41  # of certificates: one mixture has one verdict, whatever the seed of the fit
 
 
@@ -70,7 +60,7 @@ def certify_rows(
 
     `again` is what the choice of the number has found of the same halves.
     """
-    moments, support = sample.moments, None
+    moments = sample.moments
     with context.clock.stage("standard errors"):
         prior = context.prior(moments, p.blocks, moments.n_counted, p.n_components)
         uncertainty = uncertainty_after_em(
@@ -78,40 +68,25 @@ def certify_rows(
         )
     with context.clock.stage("halves"):
         again = again or halves.compare(p)
+        if p.n_components > 1:
+            trait, score = bic_of_one_trait(sample), log_likelihood(sample.judges, p)
+            if trait is not None and trait < bic(p, moments.n_counted, score):
+                again = again._replace(evidence=np.full_like(again.evidence, -inf))
     rows = features
     if counts is not None:  # as many as can be drawn without copies
         rows = features[:, proportional_places(counts, int(counts.sum() / counts.max()))]
-    needs_rows = is_missing_at_random(p) or (is_survey and rows.shape[1] < features.shape[1])
-    tested = _completed_or_same(moments, p, rows if needs_rows else None)
-    if p.n_components > 1:
-        with context.clock.stage("support"):
-            support = support_from_rows(sample, p, context, rows if needs_rows else None)
-        trait = bic_of_one_trait(sample)
-        score = log_likelihood(sample.judges, p)
-        if trait is not None and trait < bic(p, moments.n_counted, score):
-            again = again._replace(evidence=np.full_like(again.evidence, -inf))
-        is_clear = again.is_shown and again.reproducibility.min() >= CLEARLY
-        if support.supported is False and (is_clear or (p.n_components > 2 and again.has_gaps)):
-            support = Support(p.n_components, True, "other rows give all groups, with gaps")
-    certificate = _certificate(moments, p, tested, uncertainty, support, context, again=again)
+    tested = moments, p
+    # Weights of a survey depend on the rows: moments vary more than those of rows without weights.
+    if is_missing_at_random(p) or (is_survey and rows.shape[1] < features.shape[1]):
+        tested = completed(moments, p, rows)
+    certificate = certificate_of(moments, p, tested, uncertainty, None, context, again)
     if not p.blocks.missing:
         known = certificate.findings
         known.extend([*about_missing(moments, p, features, counts, known)])
     return uncertainty, certificate
 
 
-def certify_moments(
-    moments: StandardMoments,
-    p: Parameters,
-    context: FitContext,
-    uncertainty: Uncertainty,
-    support: Support | None,
-) -> Certificate:
-    """Certificate of a fit to moments alone."""
-    return _certificate(moments, p, (moments, p), uncertainty, support, context)
-
-
-def _certificate(
+def certificate_of(
     moments: StandardMoments,
     p: Parameters,
     tested: tuple[StandardMoments, Parameters],
@@ -128,7 +103,7 @@ def _certificate(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif p.n_components > 1:
             loss = predicted_loss(p, uncertainty, context.rng)
-        test = run_test(*tested, from_rows)
+        test = _test(*tested, from_rows)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
@@ -155,29 +130,13 @@ def _certificate(
         )  # fmt: skip
 
 
-def _completed_or_same(
-    moments: StandardMoments, p: Parameters, rows: Float | None
-) -> tuple[StandardMoments, Parameters]:
-    """What is tested: moments and mixture, those of `rows` where moments of all do not serve.
-
-    Cells of these may be missing at random, or weights of a survey, which depend on the rows, make
-    moments vary more than those of as many rows without weights.
-    """
-    return (moments, p) if rows is None else completed(moments, p, rows)
-
-
-def run_test(
-    moments: StandardMoments,
-    p: Parameters,
-    after_rows: bool,
-    rng: np.random.Generator | None = None,
-    correlations: bool = True,
-) -> OverIdentification:
+def _test(moments: StandardMoments, p: Parameters, after_rows: bool) -> OverIdentification:
     """The over-identification test, where there are rows enough."""
     if _has_few_rows(moments, p):
         return UNTESTABLE
-    rng = rng or np.random.default_rng(CERTIFICATE_SEED)
-    return check_conditions(moments, p, rng, True, correlations, after_rows=after_rows)
+    return check_conditions(
+        moments, p, np.random.default_rng(CERTIFICATE_SEED), after_rows=after_rows
+    )
 
 
 def _has_few_rows(moments: StandardMoments, parameters: Parameters) -> bool:
@@ -199,53 +158,3 @@ def predicted_loss(answer: Parameters, uncertainty: Uncertainty, rng: np.random.
 
     losses = accuracy(answer) - np.array([accuracy(drawn[k]) for k in range(_DRAWS)])
     return max(0.0, float(np.quantile(losses, 0.9)))
-
-
-# -- support of the number of components --------------------------------------------------------
-
-
-def support_from_rows(
-    sample: Sample, parameters: Parameters, context: FitContext, rows: Float | None = None
-) -> Support:
-    """Whether the likelihood or the moments, those of `rows` where given, reject one less."""
-    p, moments, features = parameters, sample.moments, sample.features
-    n, n_sampled = moments.n_counted, features.shape[1]
-    structure = moments.structure(p.blocks)
-    price = 0.5 * p.blocks.n_parameters * log(n) / n  # of the last component, in nats a row
-    large = log_likelihood(sample.judges, p)
-    for size in sorted({min(max(_FEW_ROWS, 10 * p.n_free), n_sampled), n_sampled}):
-        few, clear = features[:, :size], price + CLEAR_LOSS + p.n_free / size
-        # Where every merge stays far below, further steps would not change the answer.
-        smaller = one_less(
-            few, p, structure, _STEPS, n_threads=context.n_threads, least_gain=price / 20,
-            target=log_likelihood(few, p) - clear,
-        )  # fmt: skip
-        loss = large - log_likelihood(sample.judges, smaller)
-        if loss > clear:
-            break
-    # From few rows the test rejects columns that are not normal, and finds no groups.
-    if loss <= price:
-        tested = _completed_or_same(moments, smaller, rows)
-        test = run_test(*tested, False, context.rng, False)
-        if test.testable and test.p_value < CLEAR_P_VALUE:
-            return Support(
-                p.n_components, True, f"the moments reject {fewer_components(p.n_components)}"
-            )
-    return support_by_bic(p.n_components, loss, price)
-
-
-def support_by_bic(r: int, loss: float, price: float) -> Support:
-    """Whether r components are supported, if one less loses so many nats a row, and BIC asks."""
-    fewer = fewer_components(r)
-    if loss > price:
-        return Support(r, True, f"BIC rejects {fewer}")
-    text = (
-        f"{fewer} explain{'s' if r == 2 else ''} the rows as well: the last one gains "
-        f"{loss:.2g} nats a row, and BIC asks for {price:.2g}."
-    )
-    return Support(r, False, text)
-
-
-def fewer_components(r: int) -> str:
-    """One component less, in words."""
-    return f"{r - 1} component{'s' if r > 2 else ''}"

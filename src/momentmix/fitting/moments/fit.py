@@ -52,7 +52,6 @@ from momentmix.progress import detail
 _HIGHEST_PLAIN = 4  # orders that take part in selection and polish; candidates may use more
 _SURE_REJECTION = 1e-12  # of one component fewer, by a quick fit: a full one would be rejected too
 _DRAWS_PER_ROUND = 12  # partitions: of one alone the loss is 16 times as large (docs/method.md)
-_CLEAR_DIFFERENCE = 12.0  # of two criteria: e⁶ between likelihoods
 _FIRST_ROUNDS = 1  # of efficient steps, to compare options
 # Of the last steps: by parameter, and at most. Where features are joined a step takes a second or
 # two; else 1500 for 465 parameters, where the test has 1150, lower the loss by 40 %.
@@ -77,15 +76,14 @@ class MomentFit:
     """The answer from moments, in standardized features.
 
     `raw` is as polished; `parameters`, and the uncertainty about them, have variances raised to
-    what the moments can resolve. `rivals` fit the moments about as well. `fewer` has one component
-    less, where the search needed it; `more` goes on with another effort, from the answers that this
-    one has tried. The rank of the moments shows all components of one that `is_needed`.
+    what the moments can resolve. `fewer` has one component less, where the search needed it; `more`
+    goes on with another effort, from the answers that this one has tried. The rank of the moments
+    shows all components of one that `is_needed`.
     """
 
     parameters: Parameters
     raw: Parameters
     uncertainty: Uncertainty
-    rivals: list[Parameters]
     fewer: MomentFit | None = None
     is_needed: bool = False
     more: Callable[[Effort], MomentFit] | None = None
@@ -133,7 +131,7 @@ def fit_moments(
         p = one_component(moments, structure.blocks)
         conditions = build_conditions(moments, 1 if structure.is_diagonal else 2, 0).without_sum
         found = Efficient(p, Whitening(conditions, p), moments.n_effective)
-        return MomentFit(p, p, found.uncertainty, [])
+        return MomentFit(p, p, found.uncertainty)
     search = _MomentSearch(moments, n_components, context, structure, parent, is_needed)
     return search.run(effort)
 
@@ -194,17 +192,12 @@ class _MomentSearch:
             self.n_rounds += 1
         # By criterion: costs in units of different noises do not compare.
         best = min(self.tried, key=lambda option: option.criterion)
-        rivals = [
-            resolvable(x.efficient.parameters, x.efficient.uncertainty, self.structure)
-            for x in self.tried
-            if x is not best and x.is_accepted and x.criterion < best.criterion + _CLEAR_DIFFERENCE
-        ]
         if not effort.last_rounds:
-            return self.fit_of(best.efficient, rivals)
+            return self.fit_of(best.efficient)
         detail(f"{self.r} components, last steps")
         # The support of the number rests on an answer with one component less.
         fewer = self.fewer if self.parent is None and not self.rank_shows else None
-        return self.fit_of(self.last_steps(best.efficient, effort), rivals, fewer, is_last=True)
+        return self.fit_of(self.last_steps(best.efficient, effort), fewer, is_last=True)
 
     @property
     def is_settled(self) -> bool:
@@ -268,7 +261,7 @@ class _MomentSearch:
             bounds = parameter_bounds(moments, self.structure, self.r - 1)
             tried = self.tested_answer(best_merge(self.few, accepted, bounds), bounds)
             if tried.test.testable and tried.test.p_value < _SURE_REJECTION:
-                return self.fit_of(tried.efficient, [])
+                return self.fit_of(tried.efficient)
         return fit_moments(moments, self.r - 1, self.context, SMALLER, self.blocks)
 
     def tested_answer(self, p: Parameters, bounds: Bounds) -> _Tried:
@@ -310,7 +303,6 @@ class _MomentSearch:
     def fit_of(
         self,
         found: Efficient,
-        rivals: list[Parameters],
         fewer: MomentFit | None = None,
         is_last: bool = False,
     ) -> MomentFit:
@@ -318,5 +310,5 @@ class _MomentSearch:
         raw, uncertainty = found.parameters, found.uncertainty
         checked = None if is_last else (self.tested, found.whitening)
         answer = resolvable(raw, uncertainty, self.structure)
-        known = (rivals, fewer, self.is_needed, self.run, checked)
+        known = (fewer, self.is_needed, self.run, checked)
         return MomentFit(answer, raw, replace(uncertainty, estimate=answer), *known)

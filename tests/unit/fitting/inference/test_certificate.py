@@ -298,7 +298,7 @@ def test_the_record_keeps_verdict_support_groups_and_trials(tmp_path, supported)
         (("certificate", "groups"), [{"name": "x"}], "groups lacks degrees_of_freedom"),
         (("tried",), [{}], "tried lacks bic, chosen"),
         (("tried",), {}, r"fit\.tried must be a list"),
-        (("version",), 6, "fit has version 6; this momentmix reads version 10"),
+        (("version",), 6, "fit has version 6; this momentmix reads version 11"),
     ],
 )
 def test_damaged_fields_are_refused(place, value, message):

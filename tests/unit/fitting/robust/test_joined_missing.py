@@ -70,7 +70,6 @@ def test_a_right_fit_passes_on_completed_rows_and_a_wrong_one_does_not(fitted):
     rows, result = fitted
     assert result.certificate.verdict == "passed"
     assert result.certificate.test.testable
-    assert result.certificate.support.supported
     wrong = mm.fit(rows, 3, missing="mar", blocks="diag", random_state=0, n_threads=1).certificate
     assert wrong.test.is_rejected
     assert wrong.verdict != "passed"
