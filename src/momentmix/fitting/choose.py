@@ -293,10 +293,10 @@ class _Numbers:
 
     def _is_exact(self, p: Parameters) -> bool:
         """Whether the test of the moments accepts a mixture."""
-        rows = self.halves.features(p)
-        is_whole = not is_missing_at_random(p)
-        tested = (self.moments, p) if is_whole else completed(self.moments, p, rows)
-        return run_test(*tested, after_rows=True).is_rejected is False
+        tested = self.moments, p
+        if is_missing_at_random(p):
+            tested = completed(self.moments, p, self.halves.features(p))
+        return run_test(*tested, True).is_rejected is False
 
     def _gain(self, p: Parameters) -> float:
         """By how much BIC a row is lower than that of one component."""

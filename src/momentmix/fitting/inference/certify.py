@@ -103,7 +103,7 @@ def certificate_of(
             loss = nan  # of parameters that are not identified, errors say nothing
         elif p.n_components > 1:
             loss = predicted_loss(p, uncertainty, context.rng)
-        test = _test(*tested, from_rows)
+        test = run_test(*tested, from_rows)
         order = context.order_of(p)
         ordered = p[order]  # findings name components by number
         capacity = robust_rank(moments.n_features, moments.order, p.blocks)
@@ -130,7 +130,7 @@ def certificate_of(
         )  # fmt: skip
 
 
-def _test(moments: StandardMoments, p: Parameters, after_rows: bool) -> OverIdentification:
+def run_test(moments: StandardMoments, p: Parameters, after_rows: bool) -> OverIdentification:
     """The over-identification test, where there are rows enough."""
     if _has_few_rows(moments, p):
         return UNTESTABLE
