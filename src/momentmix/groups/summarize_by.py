@@ -202,7 +202,7 @@ class _GroupSums:
         small = dict[int, list[GroupKey]]()
         for key, shard in self.shards.items():
             if shard.n_rows:
-                yield key, closed(shard, self.state.closed.names)
+                yield key, closed(shard)
             else:
                 small.setdefault(shard.n_waiting, []).append(key)
         at_once = max(1, _SUMS_AT_ONCE // self.state.layout.n_entries)
@@ -213,7 +213,7 @@ class _GroupSums:
     def _together(self, keys: list[GroupKey]) -> Iterator[tuple[GroupKey, Totals]]:
         shards = [self.shards.pop(key) for key in keys]
         blocks = np.array([np.concatenate([rows for rows, _ in x.waiting]) for x in shards])
-        ends, n_rows, names = block_extremes(blocks), blocks.shape[1], self.state.closed.names
+        ends, n_rows = block_extremes(blocks), blocks.shape[1]
         near, layout = np.atleast_1d(fits(self.frame, ends).all(axis=1)), self.state.layout
         largest = np.abs(in_units(self.frame, ends[near])).max(axis=(0, 1), initial=0.0)
         n_digits = digits_of_sums(layout, largest, 1.0, n_rows)
@@ -227,7 +227,7 @@ class _GroupSums:
             if is_near:
                 own = trimmed(digits[:, next(number)])
                 sums = self.frame, own, n_rows << QUANTUM_BITS
-                totals = Totals(layout, *sums, n_rows, bounds[0], bounds[1], names=names)
-                yield key, as_shard(totals, self.state.row_schema, None, shard.mark)
+                totals = Totals(layout, *sums, n_rows, bounds[0], bounds[1], shard.schema)
+                yield key, as_shard(totals, None, shard.mark)
             else:
-                yield key, closed(shard, names)
+                yield key, closed(shard)

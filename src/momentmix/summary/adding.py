@@ -21,7 +21,7 @@ import numpy as np
 
 from momentmix._typing import Int
 from momentmix.errors import InputError, ShardError
-from momentmix.summary.blocks import OpenShard
+from momentmix.summary.blocks import OpenShard, names_of
 from momentmix.summary.digits import QUANTUM_BITS, Frame, integers, join, reframed, summed, total
 from momentmix.summary.layout import Kind
 from momentmix.summary.totals import (
@@ -31,7 +31,6 @@ from momentmix.summary.totals import (
     closed,
     empty,
     masks_of,
-    schema_of,
     with_schema,
 )
 from momentmix.tables.names import column_label
@@ -52,11 +51,10 @@ def add(*parts: Totals) -> Totals:
         "in both summaries: the rows would count twice. Leave one of them out, or subtract it "
         "first.",
     )
-    names = next((part.names for part in parts if part.names), None)
-    filled = [part for part in parts if part.shards]
-    if len(filled) < 2:
-        return replace((filled or parts)[0], names=names)
-    alike = _in_common_schema(*filled)
+    every = _in_common_schema(*parts)
+    alike = [part for part in every if part.shards] or every[:1]
+    if len(alike) == 1:
+        return alike[0]
     sums = total(alike[0].layout, [x.framed for x in alike], masks_of(alike[0].schema))
     return replace(
         alike[0],
@@ -65,7 +63,6 @@ def add(*parts: Totals) -> Totals:
         minimum=np.min([part.minimum for part in alike], axis=0),
         maximum=np.max([part.maximum for part in alike], axis=0),
         shards={shard: version for part in alike for shard, version in part.shards.items()},
-        names=names,
         centers=None,
     )
 
@@ -74,7 +71,7 @@ def _in_common_schema(*parts: Totals) -> list[Totals]:
     distinct = {id(part.schema): part for part in parts}
     if len(distinct) == 1:
         return list(parts)
-    schema = reduce(joined, map(schema_of, distinct.values()))
+    schema = reduce(joined, [part.schema for part in distinct.values()])
     return [with_schema(part, schema) for part in parts]
 
 
@@ -141,16 +138,18 @@ def subtract(whole: Totals, part: Totals) -> Totals:
             f"subtracting would leave {left}: although the shard ids agree, the summaries are not "
             "parts of one another. Were rows forgotten in one of them?"
         )
-    return rest if shards else empty(whole.layout, whole.schema, whole.names)
+    return rest if shards else empty(whole.layout, whole.schema)
 
 
 def same(left: Totals, right: Totals) -> bool:
     """Whether names, counts and sums agree exactly, whatever the frames."""
+    if left.schema.column_names != right.schema.column_names:
+        return False
     try:
         left, right = _in_common_schema(left, right)
     except InputError:  # other columns
         return False
-    plain = ("names", "layout", "weight_squares", "n_rows")
+    plain = ("layout", "weight_squares", "n_rows")
     if any(getattr(left, name) != getattr(right, name) for name in plain):
         return False
     a, b = _in_frame(join([left.frame, right.frame]), left, right)
@@ -163,7 +162,7 @@ def same(left: Totals, right: Totals) -> bool:
 def forget(totals: Totals, shard: OpenShard) -> Totals:
     """Subtract the sums of some rows: to float64 accuracy, as their blocks are other ones."""
     shard = shard.complete()
-    rows = closed(shard, totals.names)
+    rows = closed(shard)
     if totals.n_rows:
         _check_inside(totals.reading, shard)
     if totals.n_rows <= rows.n_rows or totals.weight <= rows.weight:
@@ -196,10 +195,9 @@ def _check_inside(reading: Totals, shard: OpenShard) -> None:
     outside = (shard.minimum < low - slack) | (shard.maximum > high + slack)
     if outside.any():
         column = int(np.argmax(outside))
-        names = schema.feature_names if schema else reading.names
         raise InputError(
             "rows to forget must lie within the minimum and maximum of the summary; "
-            f"{column_label(column, names)} goes from {shard.minimum[column]:.6g} to "
+            f"{column_label(column, names_of(schema))} goes from {shard.minimum[column]:.6g} to "
             f"{shard.maximum[column]:.6g}, outside [{low[column]:.6g}, {high[column]:.6g}]. It was "
             "never added."
         )
@@ -285,8 +283,8 @@ def _fixed(value: float, exponent: int | None) -> int:
 
 def check_alike(a: Totals, b: Totals) -> None:
     """Refuse layouts, names and schemas that cannot be combined."""
-    has_schema = bool(a.schema or b.schema)
-    if not has_schema and a.layout.n_features != b.layout.n_features:
+    is_plain = a.schema.is_plain and b.schema.is_plain
+    if is_plain and a.layout.n_features != b.layout.n_features:
         raise InputError(
             f"summaries must have the same features; got {a.layout.n_features} and "
             f"{b.layout.n_features}. Take the common ones: summarize them, columns= (--columns), "
@@ -301,8 +299,8 @@ def check_alike(a: Totals, b: Totals) -> None:
             f"squared_order={orders[1][1]}. Cut both with truncate({order}, {squared}) "
             f"(momentmix merge --truncate), or summarize both with {option(order=order)}."
         )
-    if has_schema or (a.names and b.names and a.names != b.names):
-        joined(schema_of(a), schema_of(b))
+    if a.schema is not b.schema:
+        joined(a.schema, b.schema)
 
 
 def _refuse(shards: Collection[bytes], problem: str) -> None:

@@ -162,6 +162,11 @@ def digits_needed(largest: float) -> int:
     return (max(frexp(largest)[1], 0) + QUANTUM_BITS - _MORE_BITS) // DIGIT_BITS + 1
 
 
+def names_of(schema: Schema) -> tuple[str, ...] | None:
+    """Names of features; None for numbers without any."""
+    return None if schema.is_plain and not schema.column_names else schema.feature_names
+
+
 # -- rows → blocks --------------------------------------------------------------------------------
 
 
@@ -172,9 +177,7 @@ class OpenShard:
     success.
     """
 
-    def __init__(
-        self, layout: Layout, shard_id: bytes | None, schema: Schema | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, shard_id: bytes | None, schema: Schema) -> None:
         d = layout.n_features
         self.layout, self.shard_id, self.schema = layout, shard_id, schema
         self.mark = ""  # of what is named by its contents, without an id
@@ -299,11 +302,9 @@ class OpenShard:
         self.maximum = np.maximum(self.maximum, ends[:, 1].max(axis=0))
 
 
-def _out_of_range(
-    layout: Layout, schema: Schema | None, ends: Float, distance: Float
-) -> InputError:
+def _out_of_range(layout: Layout, schema: Schema, ends: Float, distance: Float) -> InputError:
     column = int(np.argmax(distance))
-    label = column_label(column, None if schema is None else schema.feature_names)
+    label = column_label(column, names_of(schema))
     value = max(ends[..., column].ravel().tolist(), key=abs)
     return InputError(
         f"{label} reaches {value:.6g}, about 10^{np.log10(distance[column]):.0f} typical "

@@ -21,8 +21,7 @@ from momentmix.summary.adding import impossible
 from momentmix.summary.digits import Frame, trimmed
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.totals import Totals, Version, centers_of
-from momentmix.tables.names import check_feature_names
-from momentmix.tables.schema import Schema
+from momentmix.tables.schema import Schema, plain_schema
 
 MAGIC, VERSION = b"\x89MMS\r\n\x1a\n", 8
 SUFFIX = ".mms"  # by which a file that is none of ours is still taken for one
@@ -49,9 +48,9 @@ def is_summary_file(path: str | os.PathLike[str]) -> bool:
 def pack(totals: Totals) -> bytes:
     """The byte string of a summary."""
     layout, schema, versions = totals.layout, totals.schema, totals.shards.items()
+    is_numbers = schema.is_plain and not schema.column_names
     document = {
         "exponents": list(totals.frame.exponents),
-        "feature_names": totals.names if schema is None else schema.feature_names,
         "forgotten": {x.hex(): f"{v.forgotten:x}" for x, v in versions if v.forgotten},
         "maximum": _ends(totals, totals.maximum),
         "minimum": _ends(totals, totals.minimum),
@@ -60,7 +59,7 @@ def pack(totals: Totals) -> bytes:
         "n_rows": totals.n_rows,
         "order": layout.order,
         "origins": [str(k) for k in totals.frame.origins],
-        "schema": schema and schema.to_dict(),
+        "schema": None if is_numbers else schema.to_dict(),
         "shards": {x.hex(): v.n_rows for x, v in versions},
         "squared_order": layout.squared_order,
         "weight_squares": str(totals.weight_squares),
@@ -186,7 +185,7 @@ def unpack(data: bytes) -> Totals:
     h, start = _header(data)
     if not all(type(h[key]) is int and 0 <= h[key] < 1 << 62 for key in _COUNTS):
         raise ValueError("a count that is no whole number")
-    d, names, n_bytes = h["n_features"], h["feature_names"], len(data) - start - _CHECKSUM
+    d, n_bytes = h["n_features"], len(data) - start - _CHECKSUM
     if not countable(d, h["order"], n_bytes):  # at least a byte for every sum
         raise ValueError(f"more sums than {n_bytes} bytes can hold")
     layout = known(Layout(d, h["order"], h["squared_order"]))
@@ -209,14 +208,9 @@ def unpack(data: bytes) -> Totals:
     }
     if not all(len(x) == 16 and type(v.n_rows) is int for x, v in versions.items()):
         raise ValueError("shards that have no ids of 16 bytes, or no counts")
-    schema = None if h["schema"] is None else _schema_of(_ENCODER.encode(h["schema"]))
-    if names is not None:
-        check_feature_names(names, d)
-    if schema is not None:
-        is_centered = h["n_rows"] and any(centers_of(schema))
-        if is_centered or schema.is_plain or schema.n_features != d:
-            raise ValueError("a schema of other features, or with centers")
-        names = schema.column_names
+    schema = plain_schema(d) if h["schema"] is None else _schema_of(_ENCODER.encode(h["schema"]))
+    if schema.n_features != d or (h["n_rows"] and any(centers_of(schema))):
+        raise ValueError("a schema of other features, or with centers")
     digits = np.frombuffer(data[start:-_CHECKSUM], "<i4").reshape(-1, layout.n_entries)
     return Totals(
         layout=layout,
@@ -226,7 +220,6 @@ def unpack(data: bytes) -> Totals:
         n_rows=h["n_rows"],
         minimum=ends[0],
         maximum=ends[1],
-        shards=versions,
-        names=None if names is None else tuple(names),
         schema=schema,
+        shards=versions,
     )

@@ -36,7 +36,7 @@ from momentmix.parallel import usable_cores
 from momentmix.summary import adding, readings
 from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
-from momentmix.summary.blocks import OpenShard
+from momentmix.summary.blocks import OpenShard, names_of
 from momentmix.summary.digits import QUANTUM_BITS
 from momentmix.summary.layout import Layout, known
 from momentmix.summary.readings import Moments
@@ -44,7 +44,7 @@ from momentmix.summary.totals import Totals
 from momentmix.tables.memory import as_device_rows, as_rows
 from momentmix.tables.names import check_feature_names
 from momentmix.tables.rows import Features
-from momentmix.tables.schema import Schema
+from momentmix.tables.schema import Schema, plain_schema
 from momentmix.tables.validation import as_weights, check_values, ordered_weights
 from momentmix.wording import NO_MAR, plural, size_text
 
@@ -66,7 +66,7 @@ class State(NamedTuple):
         return self.closed.layout
 
     @property
-    def row_schema(self) -> Schema | None:
+    def row_schema(self) -> Schema:
         """Schema of the next rows, with centers near the means of the rows so far."""
         return self.closed.reading.schema if self.open is None else self.open.schema
 
@@ -79,20 +79,23 @@ class State(NamedTuple):
     def with_rows(self, rows: Any, sample_weight: Any, n_threads: int | None) -> State:
         """The state after an update."""
         rows, weights, names = self.checked(rows, sample_weight)
-        closed = self.closed if names is None else replace(self.closed, names=names)
-        if self.open is None:
+        state = self
+        if names and not self.row_schema.column_names:
+            schema = plain_schema(len(names), names)
+            state = State(replace(self.closed, schema=schema), None, self.next_id)
+        if state.open is None:
             digest = self.next_id or secrets.token_bytes(16)
-            shard = OpenShard(closed.layout, digest, self.row_schema)
+            shard = OpenShard(self.layout, digest, state.row_schema)
         else:
-            shard = copy(self.open)
-        names = closed.names if shard.schema is None else shard.schema.feature_names
+            shard = copy(state.open)
+        labels = names_of(shard.schema)
         if is_tensor(rows):
             from momentmix.summary.gpu import add_device_rows  # Triton is slow to import
 
-            add_device_rows(shard, rows, weights, n_threads, names)
+            add_device_rows(shard, rows, weights, n_threads, labels)
         else:
-            shard.update(rows, weights, n_threads, names)
-        return State(closed, shard)
+            shard.update(rows, weights, n_threads, labels)
+        return State(state.closed, shard)
 
     def checked(
         self, rows: Any, sample_weight: Any
@@ -102,17 +105,18 @@ class State(NamedTuple):
         Values are checked when they are summed.
         """
         schema, names, d = self.row_schema, None, self.layout.n_features
+        labels = names_of(schema)
         weights = to_numpy(sample_weight) if is_tensor(sample_weight) else sample_weight
         weights = ordered_weights(weights, rows)
-        if schema is not None:
+        if not schema.is_plain:
             if isinstance(rows, Features) and rows.schema != schema:
                 raise InputError("rows were encoded by another schema; pass them as they are.")
             rows = rows.values if isinstance(rows, Features) else schema.encode(rows)
         elif is_tensor(rows):
             rows = as_device_rows(rows, d)
         else:
-            rows, names = as_rows(rows, d, self.closed.names)
-            if names is not None and self.closed.names is None and self.n_rows:
+            rows, names = as_rows(rows, d, labels)
+            if names is not None and labels is None and self.n_rows:
                 raise InputError(
                     "rows have feature names but the summary was filled without any; pass "
                     "feature_names at construction, or plain arrays throughout."
@@ -120,7 +124,7 @@ class State(NamedTuple):
         weights = as_weights(weights, rows.shape[0])
         if weights is not None and not weights.all():
             if not is_tensor(rows):
-                check_values(rows, names or self.closed.names)
+                check_values(rows, names or labels)
             some = np.flatnonzero(weights)
             rows, weights = take(rows, on_device_of(some, rows, namespace(rows)), 0), weights[some]
         return rows, weights, None if names is None else tuple(names)
@@ -194,14 +198,14 @@ class MomentSummary:
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = known(Layout(n_features, order, squared_order))
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
-        schema = None if schema is None or schema.is_plain else schema
-        if schema is not None:
+        if schema is None:
+            schema = plain_schema(layout.n_features, names and tuple(names))
+        else:
             _check_schema(schema, n_features, names)
-            names = schema.column_names
         n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
         _check_memory(layout, n_threads or usable_cores())
         next_id = None if shard_id is None else shard_digest(shard_id)
-        self._begin(State(algebra.empty(layout, schema, names), None, next_id), n_threads)
+        self._begin(State(algebra.empty(layout, schema), None, next_id), n_threads)
 
     _state: State  # which an update replaces as a whole: readers take it once
     _snapshot: tuple[State, Totals] | None = None  # the sums of a state with an open shard
@@ -255,7 +259,7 @@ class MomentSummary:
             state = State(totals)
             gone, weights, _ = state.checked(rows, sample_weight)
             shard = OpenShard(totals.layout, None, state.row_schema)
-            shard.update(to_numpy(gone), weights, self._n_threads, totals.names)
+            shard.update(to_numpy(gone), weights, self._n_threads, names_of(shard.schema))
             self._state = State(adding.forget(totals, shard))
         return self
 
@@ -326,7 +330,7 @@ class MomentSummary:
         if state.open is None:
             return state.closed
         if snapshot is None or snapshot[0] is not state:
-            part = algebra.closed(state.open, state.closed.names)
+            part = algebra.closed(state.open)
             whole = adding.add(state.closed, part) if state.closed.shards else part
             snapshot = self._snapshot = state, whole
         return snapshot[1]
@@ -355,13 +359,13 @@ class MomentSummary:
     @property
     def feature_names(self) -> tuple[str, ...] | None:
         """Names of the features, or None."""
-        schema = self.schema
-        return self._state.closed.names if schema is None else schema.feature_names
+        return names_of(self._state.row_schema)
 
     @property
     def schema(self) -> Schema | None:
         """Schema that made features of the columns; None if they are the features."""
-        return self._totals().reading.schema
+        schema = self._totals().reading.schema
+        return None if schema.is_plain else schema
 
     @property
     def n_rows(self) -> int:

@@ -37,7 +37,7 @@ from momentmix.summary.digits import (
 )
 from momentmix.summary.layout import Layout, known
 from momentmix.tables.names import feature_number
-from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.schema import Schema
 
 
 class Version(NamedTuple):
@@ -62,9 +62,8 @@ class Totals:
     n_rows: int
     minimum: Float
     maximum: Float
+    schema: Schema  # all centers are 0 where there are rows
     shards: Mapping[bytes, Version] = field(default_factory=dict)
-    names: tuple[str, ...] | None = None  # of columns
-    schema: Schema | None = None  # None: numbers; all centers are 0 where there are rows
     centers: tuple[float, ...] | None = None  # to read with; None: near the means
 
     @property
@@ -98,7 +97,7 @@ class Totals:
     def reading(self) -> Totals:
         """The sums as they are read: features (y − c)·s in the place of y·s, as the schema says."""
         masks = masks_of(self.schema)
-        if not masks or not self.n_rows or self.schema is None:
+        if not masks or not self.n_rows:
             return self
         centers = self.centers or tuple([_short_mean(self, *mask) for mask in masks])
         low, high = self.minimum.copy(), self.maximum.copy()
@@ -112,32 +111,30 @@ class Totals:
         return replace(self, frame=origin, digits=digits, minimum=low, maximum=high, schema=schema)
 
 
-def empty(layout: Layout, schema: Schema | None, names: tuple[str, ...] | None) -> Totals:
+def empty(layout: Layout, schema: Schema) -> Totals:
     """Return the sums of no shards."""
     d = layout.n_features
     digits = np.zeros((1, layout.n_entries), dtype=np.int64)
     ends = np.full(d, np.inf), np.full(d, -np.inf)
-    return Totals(known(layout), Frame.of_zeros(d), digits, 0, 0, *ends, names=names, schema=schema)
+    return Totals(known(layout), Frame.of_zeros(d), digits, 0, 0, *ends, schema)
 
 
-def closed(shard: OpenShard, names: tuple[str, ...] | None = None) -> Totals:
+def closed(shard: OpenShard) -> Totals:
     """The sums of all rows of a shard so far; it stays as it is."""
     whole = shard.complete()
     sums = total(whole.layout, whole.framed)
     bounds = whole.minimum, whole.maximum
-    totals = Totals(whole.layout, *sums, whole.n_rows, *bounds, names=names)
-    return as_shard(totals, shard.schema, shard.shard_id, shard.mark)
+    totals = Totals(whole.layout, *sums, whole.n_rows, *bounds, whole.schema)
+    return as_shard(totals, shard.shard_id, shard.mark)
 
 
-def as_shard(
-    totals: Totals, schema: Schema | None, shard_id: bytes | None, mark: str = ""
-) -> Totals:
-    """Sums of features as those of a shard, in the schema that encoded its rows.
+def as_shard(totals: Totals, shard_id: bytes | None, mark: str = "") -> Totals:
+    """Sums of features, in the schema that encoded their rows, as those of a shard.
 
     Without an id of its own it is named by its contents and a mark.
     """
-    if schema is not None:
-        totals = encoded(totals, schema)
+    if masks_of(totals.schema):
+        totals = _about_zero(totals)
     if shard_id is None:
         shard_id = named(contents_of(totals) + mark)
     return replace(totals, shards={shard_id: Version(totals.n_rows)})
@@ -151,9 +148,8 @@ def named(name: str | bytes) -> bytes:
 
 def contents_of(totals: Totals) -> str:
     """A digest of the exact sums, their columns and their count: the same rows have the same."""
-    schema = None if totals.schema is None else totals.schema.to_dict()
     facts = (totals.layout, totals.frame, totals.n_rows, totals.weight_squares)
-    text = json.dumps([schema, totals.names, repr(facts)], sort_keys=True)
+    text = json.dumps([totals.schema.to_dict(), repr(facts)], sort_keys=True)
     digits = totals.digits.astype("<i4").tobytes()  # see `digits`: they fit
     return hashlib.blake2b(text.encode() + b"\0" + digits, digest_size=32).hexdigest()
 
@@ -161,18 +157,15 @@ def contents_of(totals: Totals) -> str:
 # -- schemas -----------------------------------------------------------------------------------
 
 
-def masks_of(schema: Schema | None) -> Masks:
+def masks_of(schema: Schema) -> Masks:
     """Value feature and seen feature of each column of numbers that may be missing."""
-    if schema is None:
-        return ()
     masked = (i for i, c in enumerate(schema.columns) if c.has_missing and c.model.joins)
     return tuple([(value, seen) for value, seen in map(schema.features_of, masked)])
 
 
-def centers_of(schema: Schema | None) -> tuple[float, ...]:
+def centers_of(schema: Schema) -> tuple[float, ...]:
     """Centers of these columns."""
-    columns = () if schema is None else schema.columns
-    return tuple([c.center for c in columns if c.has_missing and c.model.joins])
+    return tuple([c.center for c in schema.columns if c.has_missing and c.model.joins])
 
 
 def with_centers(schema: Schema, centers: Sequence[float] | None = None) -> Schema:
@@ -180,11 +173,6 @@ def with_centers(schema: Schema, centers: Sequence[float] | None = None) -> Sche
     rest = iter(centers or (0.0,) * len(schema.columns))
     pairs = [(c, next(rest) if c.has_missing and c.model.joins else 0.0) for c in schema.columns]
     return Schema(tuple([c if c.center == x else replace(c, center=x) for c, x in pairs]))
-
-
-def schema_of(totals: Totals) -> Schema:
-    """The schema, of numbers where there is none."""
-    return totals.schema or plain_schema(totals.layout.n_features, totals.names)
 
 
 def _frames(frame: Frame, masks: Masks, centers: Sequence[float]) -> tuple[Frame, Frame]:
@@ -199,15 +187,16 @@ def _frames(frame: Frame, masks: Masks, centers: Sequence[float]) -> tuple[Frame
     return Frame(tuple(exponents), tuple(about)), Frame(tuple(exponents), tuple(origins))
 
 
-def encoded(totals: Totals, schema: Schema) -> Totals:
-    """Return sums of features as sums of a schema: about 0 in the place of its centers."""
-    low, high, masks = totals.minimum.copy(), totals.maximum.copy(), masks_of(schema)
-    for (value, _), center in zip(masks, centers_of(schema), strict=True):
+def _about_zero(totals: Totals) -> Totals:
+    """The same sums of features y·s in the place of (y − c)·s."""
+    masks, centers = masks_of(totals.schema), centers_of(totals.schema)
+    low, high = totals.minimum.copy(), totals.maximum.copy()
+    for (value, _), center in zip(masks, centers, strict=True):
         low[value] += center
         high[value] += center
-    about, origin = _frames(totals.frame, masks, centers_of(schema))
+    about, origin = _frames(totals.frame, masks, centers)
     digits = reframed(totals.layout, totals.digits, totals.frame, origin)
-    schema = with_centers(schema)
+    schema = with_centers(totals.schema)
     return replace(totals, frame=about, digits=digits, minimum=low, maximum=high, schema=schema)
 
 
@@ -218,14 +207,14 @@ def read_about(totals: Totals, schema: Schema) -> Totals:
 
 def with_schema(totals: Totals, schema: Schema) -> Totals:
     """The sums with a feature ``seen``, 1 in every row, where only `schema` has one: exact."""
-    old, ones = schema_of(totals), list[int]()
+    old, ones = totals.schema, list[int]()
     for i, (a, b) in enumerate(zip(old.columns, schema.columns, strict=True)):
         ones += [schema.features_of(i)[-1]] if b.has_missing and not a.has_missing else []
     if not ones:
         return replace(totals, schema=schema)
     layout = known(replace(totals.layout, n_features=schema.n_features))
     if not totals.n_rows:
-        return empty(layout, schema, totals.names)
+        return empty(layout, schema)
     features = iter(range(totals.layout.n_features))
     numbers = [old.n_features if j in ones else next(features) for j in range(schema.n_features)]
     return _of_features(totals, layout, numbers, schema)
@@ -269,8 +258,8 @@ def truncate(totals: Totals, order: int, squared_order: int | None = None) -> To
 
 def select(totals: Totals, features: Sequence[int | str]) -> Totals:
     """The sums of some columns, by number or name, in the given order."""
-    old, schema = totals.layout, schema_of(totals)
-    chosen = [check_count("feature", feature_number(f, totals.names), 0) for f in features]
+    old, schema = totals.layout, totals.schema
+    chosen = [check_count("feature", feature_number(f, schema.column_names), 0) for f in features]
     if len(set(chosen)) != len(chosen) or not chosen or max(chosen) >= schema.n_columns:
         last = schema.n_columns - 1
         raise InputError(
@@ -280,13 +269,10 @@ def select(totals: Totals, features: Sequence[int | str]) -> Totals:
     order = min(old.order, len(numbers))
     layout = known(Layout(len(numbers), order, min(old.squared_order, order - 1)))
     schema = Schema(tuple([schema.columns[i] for i in chosen]))
-    totals = _of_features(totals, layout, numbers, None if schema.is_plain else schema)
-    return replace(totals, names=totals.names and tuple([totals.names[i] for i in chosen]))
+    return _of_features(totals, layout, numbers, schema)
 
 
-def _of_features(
-    totals: Totals, layout: Layout, numbers: Sequence[int], schema: Schema | None
-) -> Totals:
+def _of_features(totals: Totals, layout: Layout, numbers: Sequence[int], schema: Schema) -> Totals:
     """Return the sums of some features by their numbers; n_features for one that is 1: exact."""
     return replace(
         totals,
