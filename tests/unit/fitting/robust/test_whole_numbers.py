@@ -58,7 +58,6 @@ def test_the_seed_and_a_part_of_the_rows_change_nothing():
         (table().to_numpy(), {}),
         (mm.summarize(table(), order=4), {}),
         (table(), {"families": {"visits": "gaussian"}}),
-        (table(), {"families": mm.schema_from(table())}),
         (table(), {"blocks": [["visits", "weight"]]}),
         (table(), {"blocks": "full"}),
         (table()[:40], {}),
