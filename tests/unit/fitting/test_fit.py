@@ -74,7 +74,8 @@ def test_progress_names_the_stages_and_is_silent_by_default(case, capsys):
     assert seen == [
         "moments",
         "checks of rows",
-        "candidates",
+        "first fits",
+        "full fits",
         "passes",
         "log-likelihood",
         "standard errors",

@@ -48,7 +48,7 @@ from momentmix.mixture.prior import VariancePrior
 from momentmix.wording import short_repr
 
 LARGEST_ERROR = 0.5  # of a share: no distribution between 0 and 1 has a larger deviation
-_LARGEST_RATIO = 3.0  # of an error to a share or the rest of it: that of n rows is 1/√n
+_LARGEST_RATIO = 10.0  # of an error to a share or the rest of it: that of n rows is 1/√n
 # Variance of a direction that the rows do not determine, in units of a component's own: so large
 # that a share which depends on it is unknown.
 _UNKNOWN = 10.0
