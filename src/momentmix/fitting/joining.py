@@ -86,6 +86,7 @@ class BlockSearch:
         self.asked, self.price = asked, price
         self.options: dict[tuple[int, Blocks], Option] = {}
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
+        self.earlier: dict[tuple[int, Blocks], list[Candidate]] = {}  # of another prior
         values = (law.value_feature for law in sample.moments.laws)
         self.with_missing = {j for j in values if j is not None}
 
@@ -159,7 +160,8 @@ class BlockSearch:
             else:
                 known = self.options[key].parameters if key in self.options else None
                 sample = self.sample.of_blocks(blocks)
-                found = ranked_candidates(sample, n_components, self.context, known=known)
+                earlier = self.earlier.get(key, ())
+                found = ranked_candidates(sample, n_components, self.context, known, earlier)
             self.candidates[key] = found
         return self.candidates[key]
 
@@ -208,7 +210,9 @@ class BlockSearch:
 
     def around(self, within: Float) -> BlockSearch:
         """A new search with a prior around a covariance within components."""
-        return BlockSearch(self.sample.around(within), self.context, self.asked, self.price)
+        search = BlockSearch(self.sample.around(within), self.context, self.asked, self.price)
+        search.earlier = self.candidates
+        return search
 
     # -- the price --------------------------------------------------------------------------------
 

@@ -82,20 +82,23 @@ def one_less(
 def merges_by_bound(p: Parameters, n_merges: int) -> list[Parameters]:
     """Mixtures with one component less, of the least bounds; the merged component is the last."""
     first, second = np.triu_indices(p.n_components, 1)
-    bounds = np.array([_bounds(p, i) for i in range(p.n_components)])[first, second]
+    volumes = log_volumes(p.spread, p.blocks)
+    bounds = np.array([_bounds(p, i, volumes) for i in range(p.n_components)])[first, second]
     order = np.argsort(bounds, kind="stable")[:n_merges]
     return [_merged(p, int(first[a]), int(second[a])).normalized() for a in order]
 
 
 def merged_down(p: Parameters, n_components: int, most: float = np.inf) -> Parameters:
     """Merge down to `n_components` while a merge costs at most so many nats a row."""
-    bounds = np.array([_bounds(p, i) for i in range(p.n_components)])
+    volumes = log_volumes(p.spread, p.blocks)
+    bounds = np.array([_bounds(p, i, volumes) for i in range(p.n_components)])
     while p.n_components > n_components and bounds.min() <= most:
         i, k = divmod(int(bounds.argmin()), p.n_components)
         others = np.delete(np.arange(p.n_components), [i, k])
         p = _merged(p, i, k)
+        volumes = np.append(volumes[others], log_volumes(p.spread[-1], p.blocks))
         bounds = np.pad(bounds[np.ix_(others, others)], (0, 1))
-        bounds[-1] = bounds[:, -1] = _bounds(p, p.n_components - 1)
+        bounds[-1] = bounds[:, -1] = _bounds(p, p.n_components - 1, volumes)
     return p
 
 
@@ -111,14 +114,14 @@ def _merged(p: Parameters, i: int, k: int) -> Parameters:
     return Parameters.concatenate([p[others], pair[None]])
 
 
-def _bounds(p: Parameters, i: int) -> Float:
+def _bounds(p: Parameters, i: int, volumes: Float) -> Float:
     """Runnalls' bounds of component i and every other one; ∞ for itself."""
     w, spread, both = p.weights, p.spread, p.weights[i] + p.weights
     a = np.divide(w[i], both, out=np.full_like(both, 0.5), where=both > 0)[:, None]
     offset = squares_and_products(p.means[i] - p.means, p.blocks)
     merged = a * spread[i] + (1 - a) * (spread + a * offset)
-    volumes = w * log_volumes(spread, p.blocks)
-    bounds = np.asarray(0.5 * (both * log_volumes(merged, p.blocks) - volumes[i] - volumes))
+    alone = w * volumes
+    bounds = np.asarray(0.5 * (both * log_volumes(merged, p.blocks) - alone[i] - alone))
     bounds[i] = np.inf
     return bounds
 

@@ -9,6 +9,7 @@ ranked by likelihood alone, many starts find components of a few rows that happe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -68,15 +69,21 @@ def ranked_candidates(
     n_components: int,
     context: FitContext,
     known: Parameters | None = None,
+    earlier: Sequence[Candidate] = (),
 ) -> list[Candidate]:
     """Candidates for the full passes, best first; a mixture that is `known` competes.
 
-    Where a third of the starts, of both kinds, end at the best, the pool is left out.
+    Where a third of the starts, of both kinds, end at the best, the pool is left out. Candidates
+    of an `earlier` search, with another prior, go on without further starts.
     """
     search = _Search(sample, n_components, context)
     if known is not None:
         search.candidates[JOINED] = search.converge([known])[0]
     with few_threads(True):
+        if earlier:
+            settled = search.converge([candidate.parameters for candidate in earlier])
+            search.candidates |= {c.name: settled[k] for k, c in enumerate(earlier)}
+            return search.judged()
         # Components in all starts of a kind: with covariances fewer, for as much arithmetic.
         if n_components <= _MOST_CUT:
             search.runs["cuts of one component"] = search.cut()
