@@ -69,7 +69,7 @@ def collect_findings(
     if n < (least := LEAST_ROWS_PER_PARAMETER * p.n_free):
         findings.append(found(FATAL, "too-few-rows", n_rows=n, n_parameters=p.n_free, least=least))
     findings += component_findings(moments, p)
-    moments, p = tested or (moments, p)
+    of_rows, (moments, p) = (moments, p), tested or (moments, p)
     has_rows = checked is not None and bool(len(checked.values))  # no remote rows
     findings += _about_copies(moments)
     findings += _about_influence(moments, has_rows)
@@ -77,7 +77,7 @@ def collect_findings(
     if not from_rows:
         findings += [*_about_shapes(moments, p, test), *_about_gaps_together(moments, p)]
     if checked is not None and len(checked.values) >= _FEWEST_ROWS:
-        findings += [*_about_order(checked, moments, p), *_about_kinds(checked, moments, p)]
+        findings += [*_about_order(checked, *of_rows), *_about_kinds(checked, *of_rows)]
         if copies := checked.n_duplicates:
             compared = len(checked.values)
             findings.append(found(WARNING, "duplicate-rows", copies=copies, compared=compared))
@@ -304,17 +304,21 @@ def _about_order(
     n_rows = np.maximum(np.bincount(labels, minlength=r), 1)
     # A few far rows say nothing about the order.
     residuals = np.clip((z - p.means[labels]) / np.sqrt(p.variances[labels]), -3.0, 3.0)
+    complete = np.setdiff1d(np.arange(moments.n_features), _incomplete(p))
+    z, residuals = z[:, complete], residuals[:, complete]
+    if not complete.size:
+        return
     for column in residuals.T:
         # Means of the rows, which differ from the fitted ones: of a level that all rows of a
         # component have, the probability is below 1.
         column -= (np.bincount(labels, column, minlength=r) / n_rows)[labels]
     first, second = _neighboring(residuals, neighbors)
     serial = _serial_correlations(first, second)
-    for j, products in enumerate((first * second).T):
-        is_sorted = checked.columns[int(moments.columns[j])].is_sorted
-        if is_sorted or min(first[:, j].std(), second[:, j].std()) < _VARIES:
+    parts = zip(complete.tolist(), first.T, second.T, serial.tolist(), strict=True)
+    for j, one, other, value in parts:
+        is_sorted, products = checked.columns[int(moments.columns[j])].is_sorted, one * other
+        if is_sorted or min(one.std(), other.std()) < _VARIES:
             continue
-        value = float(serial[j])
         deviates = float(products.sum() / max(np.linalg.norm(products), 1e-300))
         if abs(value) > _SERIAL_CORRELATION and abs(deviates) > SIGNIFICANT_DEVIATES:
             name = moments.part(j).column
@@ -329,6 +333,12 @@ def _about_order(
         if columns:
             asides = [f"{worst[x]:.2f}" for x in columns]
             yield found(WARNING, "ordered-rows", columns, words=words, asides=asides)
+
+
+def _incomplete(p: Parameters) -> list[int]:
+    """Features of columns with cells that are missing at random, or that are joined."""
+    at_random = [j for law in p.blocks.laws if law.at_random for j in law.features]
+    return [*at_random, *(j for value, seen, _ in p.blocks.missing for j in (value, seen))]
 
 
 def _depends_on_neighbors(z: Float, residuals: Float, neighbors: NDArray[np.bool_]) -> bool:
@@ -363,7 +373,8 @@ def _about_kinds(
 ) -> Iterator[Finding]:
     """Columns taken as numbers that number the rows, or repeat their values."""
     repeated = dict[str | int, str]()
-    for j in np.setdiff1d(np.arange(moments.n_features), p.blocks.with_law).tolist():
+    others = [*p.blocks.with_law.tolist(), *_incomplete(p)]
+    for j in np.setdiff1d(np.arange(moments.n_features), others).tolist():
         column, facts = moments.part(j).column, checked.columns[int(moments.columns[j])]
         if facts.kind is ColumnKind.ROW_NUMBER:
             yield found(FATAL, "row-number", [column])
