@@ -18,6 +18,7 @@ import os
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -156,7 +157,7 @@ class Schema:
         found.append(("missing at random", [label for c, label in pairs if c.at_random]))
         return [(family, names) for family, names in found if names]
 
-    @property
+    @lazy_property
     def is_plain(self) -> bool:
         """Whether the features are the columns: numbers without missing cells."""
         return all(column.is_plain for column in self.columns)
@@ -349,6 +350,7 @@ _FIELDS = Fields(
 )
 
 
+@lru_cache(maxsize=64)  # of one object it is seen at once that it is the same schema
 def plain_schema(n_columns: int, names: tuple[str, ...] | None = None) -> Schema:
     """The schema of numbers without missing cells."""
     return Schema(tuple(Column(name) for name in names or (None,) * n_columns))
