@@ -93,16 +93,16 @@ class Block(ABC):
 
     def chosen(self, components: Any) -> Self:
         """The block of some of the components, in the order given."""
-        own = {key: getattr(self, key)[components] for key in self.model.parameters}
-        return self._with(seen=None if self.seen is None else self.seen[components], **own)
+        arrays = {key: getattr(self, key)[components] for key in self.model.parameters}
+        return self._with(seen=None if self.seen is None else self.seen[components], **arrays)
 
     def at(self, columns: tuple[int, ...], names: tuple[str, ...] | None) -> Self:
         """The same block with other numbers and names of its columns."""
         return self._with(columns=columns, names=names)
 
     def _with(self, **changes: Any) -> Self:
-        own: Any = self  # all blocks are dataclasses
-        return cast(Self, replace(own, **changes))
+        block: Any = self  # all blocks are dataclasses
+        return cast(Self, replace(block, **changes))
 
     def part(self, places: Sequence[int]) -> Self:
         """The block of some of the columns, by their places in it, in the order given."""

@@ -196,7 +196,7 @@ class CountFamily(Family):
         return np.stack([slope, np.zeros_like(slope), logs[..., 0] - self.least * slope], axis=-1)
 
     def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+        self, n: Float, sums: Float, squares: Float, t_sums: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """The mean of n rows and one like all rows together."""
         return self.completed((sums + PSEUDO_ROWS * overall.mean) / (n + PSEUDO_ROWS), squares)
@@ -268,10 +268,10 @@ class CountFamily(Family):
         family, mean = self.covering(float(values[-1])), shares @ values
         variance = np.array([shares @ values**2 - mean**2])
         overall = family.overall(Overall(np.array([mean]), variance, np.ones(()), np.zeros(1)))
-        own = histograms @ family.statistics(values[None]).T
+        statistics = histograms @ family.statistics(values[None]).T
         n, sums, squares = (histograms @ x[:, None] for x in (values**0, values, values**2))
         # The prior is for variances alone.
-        found = family.m_step(n, sums, squares, own, overall, None)  # type: ignore[arg-type]
+        found = family.m_step(n, sums, squares, statistics, overall, None)  # type: ignore[arg-type]
         return family.log_density(values, *found)
 
 

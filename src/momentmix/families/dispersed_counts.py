@@ -169,25 +169,25 @@ class NegativeBinomial(CountFamily):
         rates, sizes = self._rates_and_sizes(mean, variance)
         ratio = log1p(rates / sizes)
         first = np.stack([np.log(rates) - ratio, np.zeros_like(rates)], axis=-1)
-        own = _sums_of_logs(sizes, self.top)
-        return np.concatenate([first, own, (-sizes * ratio)[..., None]], axis=-1)
+        factors = _sums_of_logs(sizes, self.top)
+        return np.concatenate([first, factors, (-sizes * ratio)[..., None]], axis=-1)
 
     def overall(self, overall: Overall) -> Overall:
         """With means of t as if all rows had one size."""
         mean, variance = self.completed(overall.mean, overall.variance)
         pairs = zip(mean.flat, variance.flat, strict=True)
-        own = np.array([_mean_statistics(m, v, self.top) for m, v in pairs])
-        own = own.reshape(*mean.shape[:-1], -1)
-        return overall._replace(mean=mean, variance=variance, statistics=own)
+        statistics = np.array([_mean_statistics(m, v, self.top) for m, v in pairs])
+        statistics = statistics.reshape(*mean.shape[:-1], -1)
+        return overall._replace(mean=mean, variance=variance, statistics=statistics)
 
     def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+        self, n: Float, sums: Float, squares: Float, t_sums: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """The mean of the rows and of one like all rows together, and the best size for it."""
         n = n + PSEUDO_ROWS
         rates = self.rates((sums + PSEUDO_ROWS * overall.mean) / n)
-        own = own + PSEUDO_ROWS * overall.statistics
-        sizes = _best_sizes(n[..., 0], rates, own, self.top)
+        t_sums = t_sums + PSEUDO_ROWS * overall.statistics
+        sizes = _best_sizes(n[..., 0], rates, t_sums, self.top)
         return rates[..., None], (rates * (1.0 + rates / sizes))[..., None]
 
     # -- moments ----------------------------------------------------------------------------------
@@ -217,8 +217,8 @@ class NegativeBinomial(CountFamily):
         zero = super().at_zero(mean, variance, counts, overall)
         rates, excess = self.positive(mean, variance).T
         added = overall.variance[0] - overall.mean[0] + (overall.mean[0] - rates) ** 2
-        own = (counts + PSEUDO_ROWS) * excess - PSEUDO_ROWS * np.maximum(added, 0.0)
-        zero[:, 1] = (own <= 0) | (excess <= 2 * LEAST_EXCESS * rates)
+        surplus = (counts + PSEUDO_ROWS) * excess - PSEUDO_ROWS * np.maximum(added, 0.0)
+        zero[:, 1] = (surplus <= 0) | (excess <= 2 * LEAST_EXCESS * rates)
         return zero
 
     # -- parameters of columns --------------------------------------------------------------------
@@ -280,9 +280,9 @@ def _sums_of_logs(sizes: Float, top: int) -> Float:
     """
     head, nodes, _ = _nodes(top)
     s = sizes[..., None]
-    own: Float = log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
+    logs: Float = log1p(np.arange(1.0, head + (nodes.size == 1)) / s)
     if nodes.size == 1:
-        return own
+        return logs
     gap, low, high = nodes - head, s + head, s + nodes
 
     def rest(x: Float) -> Float:  # of log Γ(1/x) beside (1/x − 1/2) log(1/x) − 1/x
@@ -290,7 +290,7 @@ def _sums_of_logs(sizes: Float, top: int) -> Float:
 
     change = rest(1.0 / high) - rest(1.0 / low)
     value: Float = ((high - 0.5) * log1p(gap / low) + change) / gap - 1.0 + log1p(head / s)
-    return np.concatenate([own, value], axis=-1)
+    return np.concatenate([logs, value], axis=-1)
 
 
 @lru_cache(maxsize=16)
@@ -300,8 +300,8 @@ def _grid(top: int) -> tuple[Float, Float]:
     return logs, _sums_of_logs(np.exp(logs), top)
 
 
-def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
-    """Sizes of the largest likelihood of n rows with mean `rates` and sums `own` of t.
+def _best_sizes(n: Float, rates: Float, statistics: Float, top: int) -> Float:
+    """Sizes of the largest likelihood of n rows with mean `rates` and sums of t.
 
     The best of a grid, and Newton's steps from there for log s.
     """
@@ -311,7 +311,7 @@ def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
     kept = grid[: int(np.searchsorted(grid, most.max())) + 1]
     sizes = np.exp(kept)
     ratio = np.log1p(rates[..., None] / sizes)
-    logs = own @ table[: kept.size].T - n[..., None] * (rates[..., None] + sizes) * ratio
+    logs = statistics @ table[: kept.size].T - n[..., None] * (rates[..., None] + sizes) * ratio
     x = np.minimum(
         kept[np.where(kept <= most[..., None] + _SPACING, logs, -np.inf).argmax(-1)], most
     )
@@ -322,7 +322,7 @@ def _best_sizes(n: Float, rates: Float, own: Float, top: int) -> Float:
 
     def likelihood(x: Float) -> Float:
         s = np.exp(x[..., 0])
-        logs = (own * _sums_of_logs(s, top)).sum(axis=-1)
+        logs = (statistics * _sums_of_logs(s, top)).sum(axis=-1)
         return np.asarray(logs - n * (rates + s) * log1p(rates / s))
 
     for _ in range(_STEPS):

@@ -83,8 +83,8 @@ class Distribution:
         return self.family, len(self.features), self.has_missing, self.at_random
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = self.features, self.family, self.has_missing, self.at_random
-        return Distribution, (*own, self.shift, self.scale, self.least)  # not what is cached
+        fields = self.features, self.family, self.has_missing, self.at_random
+        return Distribution, (*fields, self.shift, self.scale, self.least)  # not what is cached
 
     @lazy_property
     def units(self) -> tuple[Float, Float]:
@@ -230,10 +230,10 @@ class Distribution:
 
     def statistics(self, features: Any, xp: Any = np) -> Any:
         """t(z) of features (…, w, n), of shape (…, m, n), by the library `xp`."""
-        own = self.family.statistics(self.shift[0] + self.scale[0] * features[..., :1, :], xp)
+        values = self.family.statistics(self.shift[0] + self.scale[0] * features[..., :1, :], xp)
         if not self.has_missing:
-            return own
-        return xp.where(features[..., -1:, :] > self.observed_middle, own, xp.zeros_like(own))
+            return values
+        return xp.where(features[..., -1:, :] > self.observed_middle, values, xp.zeros_like(values))
 
     def coefficients(self, means: Float, variances: Float) -> Float:
         """The log-density as a linear function of (z, z², t, 1), of shape (…, 2w + m + 1)."""
@@ -243,7 +243,7 @@ class Distribution:
             variance = clipped(variance, _ROUNDING * mean.real**2 + 1e-300)
         table = self.family.coefficients(mean, variance)
         linear, squares = table[..., :k], table[..., k : 2 * k]
-        own, constant = table[..., 2 * k : -1], table[..., -1:]
+        factors, constant = table[..., 2 * k : -1], table[..., -1:]
         if self.has_missing:  # s f(y) + log(1 − q): linear in (ys, s, y²s, t s)
             zeros, rest = np.zeros_like(constant), np.zeros_like(constant)
             if not self.at_random:
@@ -253,14 +253,14 @@ class Distribution:
             squares, constant = np.concatenate([squares, zeros], axis=-1), rest
         constant = constant + (shift * (linear + shift * squares)).sum(-1, keepdims=True)
         linear = scale * (linear + 2 * shift * squares)
-        return np.concatenate([linear, scale**2 * squares, own, constant], axis=-1)
+        return np.concatenate([linear, scale**2 * squares, factors, constant], axis=-1)
 
     def scores(self, means: Float, variances: Float) -> Float:
         """∂ log p(z) / ∂ (E z, Var z) by (z, z², t, 1), of shape (…, 2w, 2w + m + 1)."""
         return self._slopes(self.coefficients, means, variances).swapaxes(-1, -2)
 
     def m_step(
-        self, counts: Float, sums: Float, squares: Float, own: Float, prior: Prior
+        self, counts: Float, sums: Float, squares: Float, statistics: Float, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable means and variances from sums of 1, (…, 1), z and z², (…, w), and t."""
         (shift, scale), overall, n = self.units, self.overall, counts
@@ -269,7 +269,7 @@ class Distribution:
         if self.has_missing:
             n = np.clip(sums[..., -1:], 0.0, counts)
             sums, squares = sums[..., :-1], squares[..., :-1]
-        mean, variance = self.family.m_step(n, sums, squares, own, overall, prior)
+        mean, variance = self.family.m_step(n, sums, squares, statistics, overall, prior)
         if not self.has_missing:
             return self.features_of(Value(mean, variance, n[..., 0]))
         q = (n[..., 0] + PSEUDO_ROWS * overall.observed) / (counts[..., 0] + PSEUDO_ROWS)
@@ -279,11 +279,11 @@ class Distribution:
     def log_prior(self, means: Float, variances: Float, prior: Prior) -> Float:
         """Logarithm of the prior density of each component up to a constant, (…,)."""
         mean, variance, q = self.value_of(means, variances)
-        own = self.family.log_prior(mean, variance, self.overall, prior)
+        result = self.family.log_prior(mean, variance, self.overall, prior)
         if self.has_missing:  # as if one row were like all rows together
             share = self.overall.observed
-            own = own + PSEUDO_ROWS * (share * np.log(q) + (1 - share) * log1p(-q))
-        return np.asarray(own)
+            result = result + PSEUDO_ROWS * (share * np.log(q) + (1 - share) * log1p(-q))
+        return np.asarray(result)
 
     def prior_slopes(self, means: Float, variances: Float, prior: Prior) -> tuple[Float, Float]:
         """Slope of `log_prior` by (E z, Var z), (…, 2w), and its curvature, (…, 2w, 2w)."""
@@ -446,21 +446,21 @@ class Distribution:
     def quantities(self, means: Float, variances: Float, counts: Float) -> Quantities:
         """Numbers that describe the column; `counts` are rows of components."""
         zero = self.at_zero(means, variances, counts)
-        own = zero[:, 2:] | zero[:, 1:2] if self.has_missing else zero
+        of_value = zero[:, 2:] | zero[:, 1:2] if self.has_missing else zero
 
-        def found(m: Float, v: Float) -> Quantities:
+        def quantities(m: Float, v: Float) -> Quantities:
             mean, variance, q = self.value_of(m, v)
-            parts = self.family.quantities(mean, variance, counts * q.real, own)
+            parts = self.family.quantities(mean, variance, counts * q.real, of_value)
             if not self.has_missing or self.at_random:
                 return parts
             return parts._replace(observed=Quantity(q, "logit", counts, zero[:, 1], zero[:, 0]))
 
         def numbers(m: Float, v: Float) -> Float:
-            values = [x.values for x in found(m, v).numbers]
+            values = [x.values for x in quantities(m, v).numbers]
             return np.stack(values, axis=1) if values else np.zeros((len(m), 0))
 
         slopes = self._slopes(numbers, means, variances)
-        return found(means, variances).with_slopes(slopes.swapaxes(0, 1))
+        return quantities(means, variances).with_slopes(slopes.swapaxes(0, 1))
 
 
 def with_joined_values(

@@ -237,7 +237,7 @@ class Family(ABC):
 
     @abstractmethod
     def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+        self, n: Float, sums: Float, squares: Float, t_sums: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """Most probable mean and variance from sums of 1, (…, 1), y and y², (…, k), and t."""
 
@@ -288,12 +288,12 @@ class Family(ABC):
 
     def read_block(self, values: Mapping[str, Any], columns: list[Column]) -> Block:
         """Return the block of `parameters` and ``seen`` of a model file; ValueError if none."""
-        own = {key: values[key] for key in (*self.parameters, "seen")}
+        parameters = {key: values[key] for key in (*self.parameters, "seen")}
         if self.has_levels:
-            own["levels"] = columns[0].levels
+            parameters["levels"] = columns[0].levels
         if self.joins:
-            own["transforms"] = tuple(column.transform for column in columns)
-        return self.block_of(**own)
+            parameters["transforms"] = tuple(column.transform for column in columns)
+        return self.block_of(**parameters)
 
     def quantities(
         self, mean: Float, variance: Float, counts: Float, zero: NDArray[np.bool_]

@@ -120,18 +120,18 @@ class GaussianBlock(Block):
         return np.where(np.eye(found.shape[1], dtype=bool), 1.0, np.clip(found, -1.0, 1.0))
 
     def part(self, places: Sequence[int]) -> GaussianBlock:
-        own, names, seen = list(places), self.names, self.seen
+        kept, names, seen = list(places), self.names, self.seen
         if seen is not None and len(self.columns) > 1:
-            has_missing = ~np.isnan(self.seen_table[:, own]).all(axis=0)
-            seen = None if not has_missing.any() else seen[:, own[0] if len(own) == 1 else own]
+            has_missing = ~np.isnan(self.seen_table[:, kept]).all(axis=0)
+            seen = None if not has_missing.any() else seen[:, kept[0] if len(kept) == 1 else kept]
         return replace(
             self,
-            columns=tuple(self.columns[j] for j in own),
-            names=None if names is None else tuple(names[j] for j in own),
-            means=self.means[:, own],
-            covariances=self.covariances[:, own][:, :, own],
+            columns=tuple(self.columns[j] for j in kept),
+            names=None if names is None else tuple(names[j] for j in kept),
+            means=self.means[:, kept],
+            covariances=self.covariances[:, kept][:, :, kept],
             seen=seen,
-            transforms=tuple(self.transforms[j] for j in own) if self.transforms else (),
+            transforms=tuple(self.transforms[j] for j in kept) if self.transforms else (),
         )
 
     @property
@@ -247,7 +247,7 @@ class Gaussian(Family):
         return np.concatenate([mean / variance, -0.5 / variance, constant], axis=-1)
 
     def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+        self, n: Float, sums: Float, squares: Float, t_sums: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """Of deviations from the mean of all rows: no difference of close numbers."""
         n, center = np.maximum(n, _FEWEST_OBSERVED), overall.mean

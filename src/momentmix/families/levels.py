@@ -195,7 +195,7 @@ class _Levels(Family):
         return np.concatenate([logs[..., 1:] - first, np.zeros_like(mean), first], axis=-1)
 
     def m_step(
-        self, n: Float, sums: Float, squares: Float, own: Float, overall: Overall, prior: Prior
+        self, n: Float, sums: Float, squares: Float, t_sums: Float, overall: Overall, prior: Prior
     ) -> tuple[Float, Float]:
         """Shares of the levels, in n rows and one like all rows together."""
         rows = np.concatenate([n - sums.sum(axis=-1, keepdims=True), sums], axis=-1)
@@ -223,8 +223,8 @@ class _Levels(Family):
 
     def block(self, column: Column, mean: Float, variance: Float, seen: Float | None) -> Block:
         table = self.probabilities(mean)
-        own = table[:, 1] if self.n_levels == 2 else table
-        return self.block_of(probabilities=own, levels=column.levels, seen=seen)
+        parameters = table[:, 1] if self.n_levels == 2 else table
+        return self.block_of(probabilities=parameters, levels=column.levels, seen=seen)
 
     def quantities(self, mean: Float, variance: Float, counts: Float, zero: Any) -> Quantities:
         """Probabilities of the levels."""

@@ -114,11 +114,11 @@ class Blocks:
             kinds[part.kind].append(number)
         return tuple(
             (
-                Distribution.stacked([self.laws[i] for i in own]),
-                np.array([self.laws[i].features for i in own]),
-                np.array([self.own_places[i] for i in own]),
+                Distribution.stacked([self.laws[i] for i in numbers]),
+                np.array([self.laws[i].features for i in numbers]),
+                np.array([self.own_places[i] for i in numbers]),
             )
-            for own in kinds.values()
+            for numbers in kinds.values()
         )
 
     @lazy_property
@@ -134,8 +134,8 @@ class Blocks:
     def statistics_of(self, number: int) -> Int:
         """Places in T(z) of (z, z², t, 1) of a distribution, by its number."""
         features, d = np.array(self.laws[number].features), self.n_features
-        own = d + self.n_spread + self.own_places[number]
-        return np.concatenate([features, d + features, own, [self.n_statistics - 1]])
+        places = d + self.n_spread + self.own_places[number]
+        return np.concatenate([features, d + features, places, [self.n_statistics - 1]])
 
     @lazy_property
     def with_law(self) -> Int:
@@ -217,8 +217,8 @@ class Blocks:
 
     def table(self, features: Int) -> Int:
         """Where the matrix of some features of one block is in a spread, of shape (k, k)."""
-        own = features.tolist()
-        return np.array([[self.place_of[j, k] for k in own] for j in own], dtype=np.int64)
+        numbers = features.tolist()
+        return np.array([[self.place_of[j, k] for k in numbers] for j in numbers], dtype=np.int64)
 
     def joined_by(self, pairs: Iterable[tuple[int, int]]) -> Blocks:
         """The blocks that features are in once pairs of them are joined."""
@@ -249,8 +249,10 @@ class Blocks:
         """The blocks of (z − shift) / scale."""
         if not self.laws:
             return self
-        own = [np.array(part.features) for part in self.laws]
-        laws = (part.rescaled(shift[j], scale[j]) for part, j in zip(self.laws, own, strict=True))
+        features = [np.array(part.features) for part in self.laws]
+        laws = (
+            part.rescaled(shift[j], scale[j]) for part, j in zip(self.laws, features, strict=True)
+        )
         return replace(self, laws=tuple(laws))
 
 

@@ -61,20 +61,20 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
     found: list[Block] = []
     for features in p.blocks.partition:
         columns = tuple(sorted({schema.column_of[j] for j in features}))
-        own, numbers = [schema.columns[j] for j in columns], np.array(features)
+        of_block, numbers = [schema.columns[j] for j in columns], np.array(features)
         if features not in law_at:
             seen = np.stack([seen_of(j) for j in columns], axis=1)
             block: Block = GaussianBlock(
-                p.means[:, numbers] + np.array([column.center for column in own]),
+                p.means[:, numbers] + np.array([column.center for column in of_block]),
                 p.spread[:, p.blocks.table(numbers)],
                 seen=None if (seen == 1).all() else seen,
-                transforms=tuple(column.transform for column in own),
+                transforms=tuple(column.transform for column in of_block),
             )
         elif columns[0] not in joined:
             value = law_at[features].value_of(*p.of_law(law_at[features]))
-            pair = own[0].model.completed(value.mean, value.variance)
-            seen_alone = value.observed if own[0].models_gaps else None
-            block = own[0].model.block(own[0], *pair, seen_alone)
+            pair = of_block[0].model.completed(value.mean, value.variance)
+            seen_alone = value.observed if of_block[0].models_gaps else None
+            block = of_block[0].model.block(of_block[0], *pair, seen_alone)
         else:
             continue
         chosen = None if names is None else tuple(names[j] for j in columns)
@@ -92,8 +92,8 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
     wide = [block.columns for block in blocks if len(block.columns) > 1]
     joined = [[schema.features_of(number)[0] for number in columns] for columns in wide]
     laws = schema.laws({number for columns in wide for number in columns})
-    own = Blocks.of(d, joined, laws)
-    means, spread = np.zeros((r, d)), np.zeros((r, own.n_spread))
+    partition = Blocks.of(d, joined, laws)
+    means, spread = np.zeros((r, d)), np.zeros((r, partition.n_spread))
     for block in blocks:
         numbers = np.array([schema.features_of(number)[0] for number in block.columns])
         centers = np.array([schema.columns[number].center for number in block.columns])
@@ -108,12 +108,15 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
             means[:, features], spread[:, features] = part.features_of(value)
             continue
         assert isinstance(block, GaussianBlock)
-        means[:, numbers], spread[:, own.table(numbers)] = block.means - centers, block.covariances
+        means[:, numbers], spread[:, partition.table(numbers)] = (
+            block.means - centers,
+            block.covariances,
+        )
         for number, q in zip(block.columns, seen.T, strict=True):
             feature = schema.seen_of(number)
             if feature is not None:
                 means[:, feature], spread[:, feature] = q, q * (1 - q)
-    return Parameters(weights, means, spread[:, :d], spread[:, d:], own)
+    return Parameters(weights, means, spread[:, :d], spread[:, d:], partition)
 
 
 # -- blocks given by hand, and parts of blocks --------------------------------------------------
@@ -185,8 +188,8 @@ def selected(blocks: Sequence[Block], numbers: Int) -> tuple[Block, ...]:
 
 def renamed(schema: Schema, names: Sequence[str] | None) -> Schema:
     """The schema with other names of its columns, or none."""
-    own = [None] * schema.n_columns if names is None else names
-    pairs = zip(schema.columns, own, strict=True)
+    new_names = [None] * schema.n_columns if names is None else names
+    pairs = zip(schema.columns, new_names, strict=True)
     return Schema(tuple(replace(column, name=name) for column, name in pairs))
 
 
@@ -219,11 +222,11 @@ def column_covariances(blocks: Sequence[Block], n_columns: int) -> Float:
     """Covariances of columns within components, of shape (r, n_columns, n_columns)."""
     table = np.zeros((blocks[0].n_components, n_columns, n_columns))
     for block in blocks:
-        own = np.array(block.columns)
-        table[:, own[:, None], own] = block.covariances
+        numbers = np.array(block.columns)
+        table[:, numbers[:, None], numbers] = block.covariances
         has_none = np.isnan(block.means) | block.is_never_seen  # (r, k): levels, and never seen
         for matrix, columns in zip(table, has_none, strict=True):
-            matrix[own[columns]] = matrix[:, own[columns]] = np.nan
+            matrix[numbers[columns]] = matrix[:, numbers[columns]] = np.nan
     return table
 
 

@@ -220,8 +220,8 @@ def compiled_products(blocks: Blocks | None, n_features: int) -> NDArray[np.int6
     if blocks is None or blocks.is_diagonal:
         return squares
     places = blocks.n_features + blocks.n_spread + np.arange(blocks.n_own)
-    own = np.column_stack([np.full(blocks.n_own, -1), places])
-    return np.concatenate([squares, blocks.pairs, own])
+    others = np.column_stack([np.full(blocks.n_own, -1), places])
+    return np.concatenate([squares, blocks.pairs, others])
 
 
 # -- rows ---------------------------------------------------------------------------------------

@@ -117,9 +117,9 @@ def m_step(statistics: Float, prior: VariancePrior) -> Parameters:
     spread = prior.spread(divisor, statistics[..., d:start] - divisor * products)
     alone = np.arange(blocks.n_spread) < d  # an empty component has no covariances
     spread = np.where(counts[..., None] > FEWEST_ROWS, spread, np.where(alone, 1.0, 0.0))
-    for part, own, places in blocks.stacks:
-        sums, squares = statistics[..., own], statistics[..., d + own]
-        means[..., own], spread[..., own] = part.m_step(
+    for part, features, places in blocks.stacks:
+        sums, squares = statistics[..., features], statistics[..., d + features]
+        means[..., features], spread[..., features] = part.m_step(
             counts[..., None, None], sums, squares, statistics[..., start + places], prior
         )
     parts = spread[..., :d], spread[..., d:]
@@ -147,11 +147,11 @@ def sample(
             scaled[np.ix_(rows, features)] = mixed * deviations[i]
     values = p.means[labels] + scaled
     for part in p.blocks.laws:
-        own = list(part.features)
+        features = list(part.features)
         for i in range(r):
             rows = np.flatnonzero(labels == i)
-            drawn = part.sample(p.means[i, own], p.variances[i, own], rows.size, rng)
-            values[np.ix_(rows, own)] = drawn
+            drawn = part.sample(p.means[i, features], p.variances[i, features], rows.size, rng)
+            values[np.ix_(rows, features)] = drawn
     return values, labels
 
 

@@ -47,8 +47,8 @@ def model_contents(mixture: Mixture) -> dict[str, Any]:
     """A mixture as plain values."""
     contents = {"schema": Schema(mixture.columns).to_dict(), **_parameters_of(mixture)}
     if mixture.background is not None:
-        own = _parameters_of(mixture.background)
-        contents["background"] = {"weight": mixture.background_weight, **own}
+        parameters = _parameters_of(mixture.background)
+        contents["background"] = {"weight": mixture.background_weight, **parameters}
     return contents
 
 

@@ -162,9 +162,9 @@ class ParameterTable:
 
     def rows(self) -> list[Parameter]:
         """All parameters: weights, then column by column, then pairs."""
-        own = [p for j in range(self.mixture.n_columns) for p in self.of_column(j)]
+        of_columns = [p for j in range(self.mixture.n_columns) for p in self.of_column(j)]
         joined = [pair for block in self.mixture.blocks for pair in combinations(block.columns, 2)]
-        return [self.weights(), *own, *(self._covariance(j, k) for j, k in joined)]
+        return [self.weights(), *of_columns, *(self._covariance(j, k) for j, k in joined)]
 
     def to_frame(self) -> Any:
         """A pandas frame with one row for each component and parameter."""

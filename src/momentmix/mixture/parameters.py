@@ -98,8 +98,8 @@ class Parameters:
 
     def of_law(self, distribution: Distribution) -> tuple[Float, Float]:
         """Means and variances of the features of a distribution, of shape (r, k) each."""
-        own = list(distribution.features)
-        return self.means[:, own], self.variances[:, own]
+        features = list(distribution.features)
+        return self.means[:, features], self.variances[:, features]
 
     def with_spread(self, spread: Float) -> Parameters:
         """The same with other variances and covariances."""
@@ -117,8 +117,8 @@ class Parameters:
 
     def __setitem__(self, index: Any, new: Parameters) -> None:
         """Replace some mixtures of a batch, or components of one mixture, in place."""
-        for part, own in zip(self._arrays, new._arrays, strict=True):
-            part[index] = own
+        for array, values in zip(self._arrays, new._arrays, strict=True):
+            array[index] = values
 
     def copy(self) -> Parameters:
         """The same in arrays of its own."""
@@ -166,10 +166,10 @@ class Parameters:
         )
         if not blocks.joined:
             return q
-        spread, own = self.spread, q.spread
+        spread, kept = self.spread, q.spread
         for block, places in blocks.places:
-            own[..., places] = spread[..., self.blocks.table(features[block])]
-        return q.with_spread(own)
+            kept[..., places] = spread[..., self.blocks.table(features[block])]
+        return q.with_spread(kept)
 
     def standardized(self, shift: Float, scale: Float) -> Parameters:
         """Parameters of (y − shift) / scale; no square overflows."""
@@ -192,9 +192,9 @@ class Parameters:
         if not self.blocks.laws:
             return self
         means, variances = self.means.copy(), self.variances.copy()
-        for distribution, own, _ in self.blocks.stacks:
-            found = distribution.completed(means[..., own], variances[..., own])
-            means[..., own], variances[..., own] = found
+        for distribution, features, _ in self.blocks.stacks:
+            pair = distribution.completed(means[..., features], variances[..., features])
+            means[..., features], variances[..., features] = pair
         return replace(self, means=means, variances=variances)
 
     def never_seen(self, n_rows: float) -> list[NDArray[np.bool_]]:
@@ -210,9 +210,10 @@ class Parameters:
         means, variances = self.means.copy(), self.variances.copy()
         for part, which in zip(self.blocks.laws, self.never_seen(n_rows), strict=True):
             if which.any():
-                own, value = list(part.features), part.value_of(*self.of_law(part))
+                features, value = list(part.features), part.value_of(*self.of_law(part))
                 q = np.where(which, LEAST_PROBABILITY, value.observed)
-                means[:, own], variances[:, own] = part.features_of(value._replace(observed=q))
+                pair = part.features_of(value._replace(observed=q))
+                means[:, features], variances[:, features] = pair
         return replace(self, means=means, variances=variances)
 
     def normalized(self) -> Parameters:

@@ -221,15 +221,15 @@ def _names_of(traits: Sequence[Sequence[Trait]]) -> tuple[list[str], list[list[s
         is_enough = not row or row[0].sorted_rightly >= _ENOUGH
         chosen.append(shorts[-1][: 1 if is_enough else 2])
     for _ in range(1, _MOST_SAID):
-        before = [set(own) for own in chosen]
-        for i, own in enumerate(chosen):
+        before = [set(words) for words in chosen]
+        for i, words in enumerate(chosen):
             alike = [k for k in range(len(traits)) if k != i and before[k] == before[i]]
-            left = [short for short in shorts[i] if short not in own]
-            if alike and left and len(own) < _MOST_SAID:
-                own.append(min(left, key=lambda short: sum(short in shorts[k] for k in alike)))
+            left = [short for short in shorts[i] if short not in words]
+            if alike and left and len(words) < _MOST_SAID:
+                words.append(min(left, key=lambda short: sum(short in shorts[k] for k in alike)))
     names: list[str] = []
-    for row, own in zip(traits, chosen, strict=True):
-        name = ", ".join(own) or "typical"
+    for row, words in zip(traits, chosen, strict=True):
+        name = ", ".join(words) or "typical"
         if name in names and row:
             name = cut_middle(row[0].sentence, _LETTERS)
         numbered = (f"{name} ({number})" for number in range(2, len(traits) + 2))

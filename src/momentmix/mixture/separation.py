@@ -114,11 +114,11 @@ def _ridgelines(p: Parameters, i: Int, k: Int) -> Float:
     axes = []
     for features, places in p.blocks.places:
         matrices = p.spread[..., places]
-        own = np.linalg.cholesky(matrices)
-        inverse = np.linalg.inv(own)[i]
+        roots_of_block = np.linalg.cholesky(matrices)
+        inverse = np.linalg.inv(roots_of_block)[i]
         ratio, turn = np.linalg.eigh(inverse @ matrices[k] @ inverse.mT)
         ratios[:, features] = np.maximum(ratio, _LEAST_RATIO)
-        axes.append((features, own[i] @ turn))
+        axes.append((features, roots_of_block[i] @ turn))
         turned = turn.mT @ inverse @ (p.means[k] - p.means[i])[:, features, None]
         change[:, features] = turned[..., 0]
     first, last = (np.linalg.norm(x, axis=1) for x in (change / ratios, change * np.sqrt(ratios)))
@@ -142,20 +142,20 @@ def _of_log_odds(p: Parameters, joint_of: JointOf | None) -> Float:
     length = np.maximum(means[i, k] + means[k, i], 0.0)  # from the mean of k to that of i
     logits = _ends_and_steps(length / deviations[k, i], length / deviations[i, k])
     total = np.full(logits.shape, _NOTHING)
-    for own, other, way in ((i, k, -logits), (k, i, logits)):
-        units = deviations[own, other][:, None]
-        values = _values_at(curves[own, other], -expit(way) * length[:, None] / units)
-        total += p.weights[own][:, None] * values / units
+    for this, other, way in ((i, k, -logits), (k, i, logits)):
+        units = deviations[this, other][:, None]
+        values = _values_at(curves[this, other], -expit(way) * length[:, None] / units)
+        total += p.weights[this][:, None] * values / units
     return _depths(np.log(total))
 
 
 def _log_odds(p: Parameters, joint_of: JointOf | None) -> Iterator[Float]:
     """log p_i / p_k of rows of component i, over k, (r, n); for each i."""
-    r, own = p.n_components, Density.of_mixture(p)
+    r, density = p.n_components, Density.of_mixture(p)
 
     def joint(rows: Float) -> Float:
-        features = features_of(rows, own.blocks, own.shift, own.inverse)
-        return np.asarray(joint_densities(own.coefficients, features))
+        features = features_of(rows, density.blocks, density.shift, density.inverse)
+        return np.asarray(joint_densities(density.coefficients, features))
 
     n, logs = max(_FEWEST_DRAWS, _ALL_DRAWS // r), np.log(np.maximum(p.weights, _NOTHING))
     for i in range(r):

@@ -205,8 +205,8 @@ def component_scores(features: Float, p: Parameters) -> Iterator[tuple[slice, Fl
                 half = inverse[:, np.searchsorted(pattern.block, pattern.missing)]
                 j, k = np.triu_indices(pattern.block.size)
                 terms = np.where(j == k, 0.5, 1.0) * (half @ rest @ half.T)[j, k]
-                own = np.ix_(1 + d + table[j, k], pattern.rows)
-                score[own] += terms[:, None] * shares[i, pattern.rows]
+                places = np.ix_(1 + d + table[j, k], pattern.rows)
+                score[places] += terms[:, None] * shares[i, pattern.rows]
             scores.append(score)
         yield slice(start, start + _ROWS), shares, scores
 
@@ -225,7 +225,7 @@ def settle_floored(
     blocks = [(np.array([j]), np.array([[j]])) for j in p.blocks.single.tolist()]
     for features, table in [*blocks, *p.blocks.places]:
         upper = np.triu_indices(features.size)
-        own = np.where(upper[0] == upper[1], 0.5, 1.0)
+        halves = np.where(upper[0] == upper[1], 0.5, 1.0)
         for c in np.flatnonzero(is_low[:, features].any(axis=1)):
             means, spread = places[c, 1 + features], places[c, 1 + d + table[upper]]
             floored = np.concatenate([means, spread])
@@ -235,7 +235,7 @@ def settle_floored(
             if features.size > 1:
                 by_means = p.weights[c] * np.linalg.inv(p.spread[c][..., table])
             information[np.ix_(means, means)] = by_means
-            information[spread, spread] = p.weights[c] * own
+            information[spread, spread] = p.weights[c] * halves
 
 
 def add_prior(
@@ -256,27 +256,28 @@ def add_prior(
         turns.append(right)  # rows are the directions whose logarithms the prior knows
     slope, curvature = prior.slope(values) / n_rows, prior.curvature(values) / n_rows
     single = p.blocks.single
-    own = places[:, single]
-    score[own] += slope[:, single]
-    information[own, own] += curvature[:, single]
+    of_single = places[:, single]
+    score[of_single] += slope[:, single]
+    information[of_single, of_single] += curvature[:, single]
     for (features, table), right in zip(p.blocks.places, turns, strict=True):
         first, second = np.triu_indices(features.size)
         twice = np.where(first == second, 1.0, 2.0)
         for c in range(p.n_components):
             # ∂ log λ / ∂ E_jk, one row for each λ.
             slopes = twice * right[c][:, first] * right[c][:, second]
-            own = places[c, table[first, second]]
-            score[own] += slope[c, features] @ slopes
-            information[np.ix_(own, own)] += (slopes.T * curvature[c, features]) @ slopes
+            of_block = places[c, table[first, second]]
+            score[of_block] += slope[c, features] @ slopes
+            information[np.ix_(of_block, of_block)] += (slopes.T * curvature[c, features]) @ slopes
     d, all_places = p.means.shape[1], component_places(p)
-    for law, own, _ in p.blocks.stacks:
-        means, variances = p.means[:, own], p.variances[:, own]
-        slope, curvature = law.prior_slopes(means, variances, prior)
+    for distribution, features, _ in p.blocks.stacks:
+        means, variances = p.means[:, features], p.variances[:, features]
+        slope, curvature = distribution.prior_slopes(means, variances, prior)
         units = np.concatenate([np.ones_like(means), variances], axis=-1)  # of (μ, log v)
-        own = all_places[:, np.concatenate([1 + own, 1 + d + own], axis=-1)]  # (r, n, 2k)
-        score[own] += slope * units / n_rows
-        outer = units[..., :, None] * units[..., None, :]
-        information[own[..., :, None], own[..., None, :]] += curvature * outer / n_rows
+        by_distribution = np.concatenate([1 + features, 1 + d + features], axis=-1)
+        of_stack = all_places[:, by_distribution]  # (r, n, 2k)
+        score[of_stack] += slope * units / n_rows
+        outer = units[..., :, None] * units[..., None, :] / n_rows
+        information[of_stack[..., :, None], of_stack[..., None, :]] += curvature * outer
 
 
 def solve_information(
@@ -315,11 +316,11 @@ def scoring_step(
     free[r + r * d : r + 2 * r * d] = ~pushed.ravel()
     step = np.zeros_like(score)
     part = np.flatnonzero(free)
-    own = information[np.ix_(part, part)]
-    step[part] = solve_information(own, score[part], r)
+    matrix = information[np.ix_(part, part)]
+    step[part] = solve_information(matrix, score[part], r)
     left = 0.5 * float(score @ step)
     if ridge:
-        step[part] = solve_information(own, score[part], r, ridge)
+        step[part] = solve_information(matrix, score[part], r, ridge)
     change = parameters_from(step, r, p.blocks)
     sizes = [
         np.abs(change.weights).max(),
@@ -335,11 +336,11 @@ def scoring_step(
 def kept_positive(moved: Parameters, p: Parameters) -> Parameters:
     """The parameters `moved`, where probabilities and rates fall by a factor of `FALL` at most."""
     means, variances = moved.means.copy(), moved.variances.copy()
-    for law, own, _ in p.blocks.stacks:
-        least = FALL * law.positive(p.means[:, own], p.variances[:, own])
-        values = law.positive(means[:, own], variances[:, own])
+    for distribution, features, _ in p.blocks.stacks:
+        least = FALL * distribution.positive(p.means[:, features], p.variances[:, features])
+        values = distribution.positive(means[:, features], variances[:, features])
         if (values < least).any():
             raised = np.maximum(values, least)
-            found = law.with_positive(raised, means[:, own], variances[:, own])
-            means[:, own], variances[:, own] = found
+            found = distribution.with_positive(raised, means[:, features], variances[:, features])
+            means[:, features], variances[:, features] = found
     return replace(moved, means=means, variances=variances)
