@@ -112,25 +112,6 @@ def test_readers_see_whole_updates():
     assert summary.n_rows == 40 * 151
 
 
-def test_filling_forgetting_and_adding_at_the_same_time():
-    summary, n = MomentSummary(4, 3, n_threads=1).update(ROWS), 60
-    parts = [MomentSummary(4, 3, shard_id=str(i)).update(ROWS[:50]) for i in range(n)]
-
-    def add():
-        shared = summary
-        for part in parts:
-            shared += part
-
-    def forget():
-        for i in range(n):
-            summary.forget(ROWS[10 * i : 10 * i + 10])
-
-    run_all(lambda: updates(summary, ROWS[:1000], 10), add, forget)
-    assert summary.n_rows == 4000 + 1000 + 50 * n - 10 * n
-    assert summary.n_forgotten == 10 * n
-    assert {shard for part in parts for shard in part.shard_ids} < set(summary.shard_ids)
-
-
 # -- processes --------------------------------------------------------------------------------
 
 FORK = """

@@ -75,13 +75,6 @@ def test_no_wrong_fit_passes(make):
     assert not (is_wrong(result.mixture, truth) and result.certificate.passed)
 
 
-@pytest.mark.parametrize(("make", "seed"), [(equal_means, 14), (equal_means, 33)])
-def test_a_mixture_of_heavier_tails_does_not_win(make, seed):
-    """A component as wide as it takes makes noise of all moments: its statistic is far too good."""
-    truth, result = fitted(make, seed)
-    assert not is_wrong(result.mixture, truth)
-
-
 def test_most_of_them_are_right_and_pass():
     """Control: a certificate that passes nothing would do for the test above."""
     fits = [fitted(make, 0) for make in LAWS]
