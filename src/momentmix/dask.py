@@ -181,8 +181,8 @@ def predict(mixture: Mixture | FitResult, data: Any) -> Any:
         return np.asarray(mixture.predict(rows_of(block, f"partition {number}")))
 
     def of_frame(frame: Any, partition_info: Any = None) -> Any:
-        found = labels(frame, (partition_info or {"number": 0})["number"])
-        return pd.Series(found, name="label", index=frame.index)
+        numbers = labels(frame, (partition_info or {"number": 0})["number"])
+        return pd.Series(numbers, name="label", index=frame.index)
 
     if isinstance(data, dask.dataframe.DataFrame):
         return data.map_partitions(of_frame, meta=of_frame(data._meta.iloc[:0]))
@@ -317,8 +317,8 @@ class DaskRows(Rows):
         if not all(map(pd.api.types.is_numeric_dtype, example.dtypes)):
             n_rows = LOOKED_AT // len(self._parts) + 1
             return pd.concat(run(*(head(part, n_rows) for part in self._parts)))
-        found = (run(head(part, LOOKED_AT))[0] for part in self._parts)
-        return next((rows for rows in found if len(rows)), example)
+        heads = (run(head(part, LOOKED_AT))[0] for part in self._parts)
+        return next((rows for rows in heads if len(rows)), example)
 
     def _reduced(
         self, leaf: Callable[..., Any], merge: Callable[..., Any], like: TableRows, *shared: Any
@@ -330,12 +330,12 @@ class DaskRows(Rows):
         bag, merge = dask.bag.from_delayed(leaves), partial(_merged, merge)
         tree = bag.reduction(itemgetter(0), merge, split_every=_FAN_IN)
         task = tree.to_delayed(optimize_graph=False)  # each part is optimized
-        found = dask.compute(task, retries=self.retries)[0]
-        if found is None:
+        answer = dask.compute(task, retries=self.retries)[0]
+        if answer is None:
             raise InputError(
                 f"rows must hold at least one row; all {len(self._parts)} partition(s) are empty."
             )
-        return found
+        return answer
 
     @property
     def n_features(self) -> int:
@@ -378,8 +378,8 @@ class DaskRows(Rows):
         ends = np.cumsum([*self._counts.values()] if self.n_rows else [])
         cuts = np.split(places, np.searchsorted(places, ends)[:-1])
         pairs = zip(self._counts, cuts, ends, strict=True)
-        own = {i: some - end + self._counts[i] for i, some, end in pairs}
-        rows, counts = self._reduced(_taken, _added, self.like, own)
+        chosen = {i: some - end + self._counts[i] for i, some, end in pairs}
+        rows, counts = self._reduced(_taken, _added, self.like, chosen)
         if counts != self._counts:
             raise InputError(
                 "partitions had other numbers of rows in the first pass than now. Fix the seed of "

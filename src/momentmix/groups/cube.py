@@ -231,15 +231,15 @@ class SummaryCube(Mapping[GroupKey, MomentSummary]):
 
 def _values(summary: MomentSummary) -> dict[str, Any]:
     """Return means and shares of the columns of a group, by names."""
-    found: dict[str, Any] = {"n_rows": summary.n_rows}
+    values: dict[str, Any] = {"n_rows": summary.n_rows}
     for column, facts in zip(schema_of(summary).columns, column_facts(summary), strict=True):
         names = [f"{facts.name}={level}" for level in facts.levels]
-        found |= dict(zip(names, facts.shares or repeat(None), strict=False))
+        values |= dict(zip(names, facts.shares or repeat(None), strict=False))
         if not names:
-            found[column.value_name(facts.name)] = facts.mean
+            values[column.value_name(facts.name)] = facts.mean
         if column.has_missing and facts.seen is not None:
-            found[f"{facts.name} missing"] = 1.0 - facts.seen
-    return found
+            values[f"{facts.name} missing"] = 1.0 - facts.seen
+    return values
 
 
 def union_of_bytes(groups: Sequence[bytes]) -> bytes:

@@ -153,9 +153,9 @@ def _periods(cells: Any, unit: str, place: Callable[[int], str]) -> Any:
     import pyarrow as pa
     from pyarrow import compute
 
-    times, found = _arrow(cells), pa.timestamp("us") if unit == "hour" else pa.date32()
+    times, type_ = _arrow(cells), pa.timestamp("us") if unit == "hour" else pa.date32()
     if times.null_count == len(times):
-        return pa.nulls(len(times), found)
+        return pa.nulls(len(times), type_)
 
     def check(is_wrong: Any) -> None:
         row = compute.index(is_wrong, True).as_py()
@@ -180,7 +180,7 @@ def _periods(cells: Any, unit: str, place: Callable[[int], str]) -> Any:
     if times.type.unit != "ns":  # whose range is less than the calendar
         first, last = (pa.scalar(x, times.type) for x in (datetime.min, datetime.max))
         check(compute.or_(compute.less(times, first), compute.greater(times, last)))
-    return compute.floor_temporal(times, unit=unit).cast(found)
+    return compute.floor_temporal(times, unit=unit).cast(type_)
 
 
 def _instant(text: str) -> datetime | None:

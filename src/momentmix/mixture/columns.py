@@ -43,7 +43,7 @@ def blocks_of(parameters: Parameters, schema: Schema) -> tuple[Block, ...]:
     """The blocks of parameters of features, ordered by their first columns."""
     p, names = parameters, schema.column_names
     joined = {schema.column_of[j] for block in p.blocks.joined for j in block}
-    law_at = {part.features: part for part in schema.laws(joined)}
+    law_at = {part.features: part for part in schema.distributions(joined)}
     if p.blocks.n_features != schema.n_features or list(law_at) != [
         part.features for part in p.blocks.laws
     ]:
@@ -91,7 +91,7 @@ def parameters_of(weights: Float, blocks: Sequence[Block], schema: Schema) -> Pa
     r, d = len(weights), schema.n_features
     wide = [block.columns for block in blocks if len(block.columns) > 1]
     joined = [[schema.features_of(number)[0] for number in columns] for columns in wide]
-    laws = schema.laws({number for columns in wide for number in columns})
+    laws = schema.distributions({number for columns in wide for number in columns})
     partition = Blocks.of(d, joined, laws)
     means, spread = np.zeros((r, d)), np.zeros((r, partition.n_spread))
     for block in blocks:

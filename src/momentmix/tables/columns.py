@@ -104,14 +104,14 @@ def codes_of(column: Any) -> tuple[Int, tuple[Any, ...]]:
     indices = column.indices
     codes = numbers_of(indices)
     codes = np.where(codes == codes, codes, MISSING).astype(np.int64)
-    known: dict[Any, int] = {}
+    numbers: dict[Any, int] = {}
     labels = column.dictionary.to_pylist()  # they may repeat or be None
-    places = [
-        MISSING if x is None else known.setdefault(plain_level(x), len(known)) for x in labels
+    positions = [
+        MISSING if x is None else numbers.setdefault(plain_level(x), len(numbers)) for x in labels
     ]
-    if places != list(range(len(places))):
-        codes = np.array([*places, MISSING])[codes]
-    return codes, tuple(known)
+    if positions != list(range(len(positions))):
+        codes = np.array([*positions, MISSING])[codes]
+    return codes, tuple(numbers)
 
 
 def cell_text(column: Any, row: int) -> str:

@@ -69,7 +69,7 @@ class CsvFile(Source):
         cell_ends = rf'(?:[^"]++|(?<![^{mark}\r\n])"[^"]*+(?:""[^"]*+)*+"(?![^{mark}\r\n]))*+'
         self._well_quoted = re.compile(cell_ends.encode())  # quotes stand at the ends of fields
         self._may_stand_by_quotes = np.isin(np.arange(256), [ord(self.delimiter), *b'\r\n"'])
-        self._header, self._repeated = "", re.compile(b"(?!)")  # text of the header; once more
+        self._header, self._repeated = "", b""  # text of the header, as it is and to be found again
         text = next(self._pieces(), b"")
         if text[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in text[:1024]:
             raise InputError(
@@ -124,8 +124,7 @@ class CsvFile(Source):
             return
         self.column_names, self._header = self.first_line, head[0].text
         if has_text or are_fractions(others):  # rows of whole numbers may be equal to names
-            line = re.escape(head[0].text.strip().encode())
-            self._repeated = re.compile(rb"(?:^|[\r\n])[ \t]*%b[ \t]*(?:$|[\r\n])" % line)
+            self._repeated = head[0].text.strip().encode()
 
     def kind(self, column: int) -> Kind:
         return self._kinds[column]
@@ -177,6 +176,12 @@ class CsvFile(Source):
         padded = np.frombuffer(b"\n" + text + b"\n", np.uint8)
         beside = padded[quotes[::2]], padded[quotes[1::2] + 2]  # outside, where fields are whole
         return len(quotes) % 2 > 0 or not all(self._may_stand_by_quotes[x].all() for x in beside)
+
+    def _may_repeat_header(self, text: bytes) -> bool:
+        """Whether a line of a block looks like the header."""
+        again = rb"(?:^|[\r\n])[ \t]*%b[ \t]*(?:$|[\r\n])" % re.escape(self._repeated)
+        has_text = bool(self._repeated) and self._repeated in text  # much faster than the pattern
+        return has_text and re.search(again, text) is not None
 
     def _check_quotes(self, block: Block) -> None:
         """Raise where a quote is wrong, with its line and column."""
@@ -230,7 +235,7 @@ class CsvFile(Source):
         text = block[1]
         if not text.strip(b"\r\n"):
             return []
-        if not (self._has_wrong_quote(text) or self._repeated.search(text)):
+        if not (self._has_wrong_quote(text) or self._may_repeat_header(text)):
             with suppress(ValueError):
                 written = self._typed(text, others, has_nulls=False) if others else []
                 return [*self._typed(text, asked), *written]
@@ -274,11 +279,9 @@ class CsvFile(Source):
 
         self._check_quotes(block)
         names, rows = [x.strip() for x in self.first_line], list[list[Any]]()
-        for line, fields, text in self._records(block):
+        for line, fields, _ in self._records(block):
             where = f"{self.name}, line {line}"
-            if self._repeated.search(text.encode("utf-8", "replace")) and names == [
-                x.strip() for x in fields
-            ]:
+            if self._repeated and names == [x.strip() for x in fields]:
                 raise InputError(
                     f"{where} repeats the header. Was the file put together from several? Remove "
                     "that line, or pass the files."

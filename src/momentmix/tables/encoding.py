@@ -171,19 +171,19 @@ def level_codes(levels: tuple[Any, ...], cells: Any) -> Array:
     """The number of the level of each cell, −1 where it is missing, −2 where it is none."""
     if is_labeled(cells):
         codes, labels = codes_of(cells)
-        places = {level: i for i, level in enumerate(levels)}
+        numbers = {level: i for i, level in enumerate(levels)}
         if levels == (False, True):
-            places |= _BOOLS  # as CSV has them
-        known = [*(places.get(label, _UNKNOWN) for label in labels), MISSING]
-        return np.array(known, dtype=np.int16)[codes]  # short, to be compared
-    numbers = numbers_of(cells)
+            numbers |= _BOOLS  # as CSV has them
+        of_labels = [*(numbers.get(label, _UNKNOWN) for label in labels), MISSING]
+        return np.array(of_labels, dtype=np.int16)[codes]  # short, to be compared
+    values = numbers_of(cells)
     if isinstance(levels[0], str):
-        return np.where(numbers != numbers, MISSING, _UNKNOWN)
+        return np.where(values != values, MISSING, _UNKNOWN)
     order = np.argsort(levels)
     ascending = np.array(levels, dtype=np.float64)[order]
-    nearest = np.searchsorted(ascending, numbers).clip(max=len(levels) - 1)
-    codes = np.where(ascending[nearest] == numbers, order[nearest], _UNKNOWN)
-    codes[numbers != numbers] = MISSING
+    nearest = np.searchsorted(ascending, values).clip(max=len(levels) - 1)
+    codes = np.where(ascending[nearest] == values, order[nearest], _UNKNOWN)
+    codes[values != values] = MISSING
     return codes
 
 

@@ -86,9 +86,9 @@ def number_of(
     if not is_name:
         numbers = f"a number from 0 to {n_columns - 1}"
         raise InputError(f"{problem} {column!a}; give a name, or {numbers}.")
-    known = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
+    which = "the columns have no names" if names is None else f"there are {escaped_names(names)}"
     meant = did_you_mean(str(column).strip("*?"), names or ())
-    raise InputError(f"{problem} {column!a}; {known}.{meant}{note}")
+    raise InputError(f"{problem} {column!a}; {which}.{meant}{note}")
 
 
 def feature_number(feature: int | str, names: Sequence[str] | None) -> int:
@@ -122,11 +122,11 @@ def match_names(
 
     `of` begins the message: whose names these are.
     """
-    known = {*expected}
-    check_feature_names(name for name in names if name in known)
+    wanted = {*expected}
+    check_feature_names(name for name in names if name in wanted)
     positions = {name: i for i, name in enumerate(names)}
     lacking = [name for name in expected if name not in positions]
-    extra = [name for name in positions if name not in known and (lacking or not others)]
+    extra = [name for name in positions if name not in wanted and (lacking or not others)]
     if not lacking and not extra:
         return [positions[name] for name in expected]
     reasons = [

@@ -63,11 +63,11 @@ class Reading(Dialect):
     @classmethod
     def of(cls, options: dict[str, Any]) -> Reading:
         """Options by name; an unknown one is an error, as of a function."""
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in known:
-                hint = did_you_mean(name, (*known, "families", "missing"))
-                text = f"keywords for reading tables are {', '.join(known)}.{hint}"
+            if name not in names:
+                hint = did_you_mean(name, (*names, "families", "missing"))
+                text = f"keywords for reading tables are {', '.join(names)}.{hint}"
                 raise TypeError(f"unexpected keyword argument {name!r}; {text}")
         return cls(**options)
 
@@ -259,9 +259,9 @@ def _remote_files(text: str) -> list[LocalCopy]:
             below = len(path.rstrip("/")) + 1
             files = [p for p in system.find(path) if _suffix(p[below:])]
         for file in sorted(files):
-            own = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
+            label = without_secrets(text if file == path else str(system.unstrip_protocol(file)))
             ending = os.path.basename(file.partition("?")[0]).lstrip("._")
-            copies.append(LocalCopy(own, _suffix(ending)))
+            copies.append(LocalCopy(label, _suffix(ending)))
             with copies[-1] as target:
                 system.get_file(file, target)
     except ImportError as error:

@@ -136,26 +136,23 @@ class Schema:
         """Numbers of the features that are values, not ``seen``."""
         return tuple(j for i in range(self.n_columns) for j in self.values_of(i))
 
-    def laws(self, joined: Collection[int] = ()) -> tuple[Distribution, ...]:
-        """Laws of the features that are not Gaussian; columns of blocks are `joined`."""
-        found = (
-            column.distribution(tuple(self.features_of(number)))
-            for number, column in enumerate(self.columns)
-        )
+    def distributions(self, joined: Collection[int] = ()) -> tuple[Distribution, ...]:
+        """Distributions of features that are not Gaussian; columns of blocks are `joined`."""
+        every = (c.distribution(tuple(self.features_of(i))) for i, c in enumerate(self.columns))
         values = {self.features_of(number)[0] for number in joined}
-        return with_joined_values(tuple(law for law in found if law is not None), values)
+        return with_joined_values(tuple(x for x in every if x is not None), values)
 
     def by_family(self) -> list[tuple[str, list[str]]]:
         """Names of the columns of each family, transform, and with missing cells, for people."""
         labels = [str(i) if c.name is None else c.name for i, c in enumerate(self.columns)]
         pairs = list(zip(self.columns, labels, strict=True))
-        found = [
+        by_name = [
             (name, [label for c, label in pairs if name in (c.family, c.transform)])
             for name in FAMILIES
         ]
-        found.append(("missing cells", [label for c, label in pairs if c.models_gaps]))
-        found.append(("missing at random", [label for c, label in pairs if c.at_random]))
-        return [(family, names) for family, names in found if names]
+        by_name.append(("missing cells", [label for c, label in pairs if c.models_gaps]))
+        by_name.append(("missing at random", [label for c, label in pairs if c.at_random]))
+        return [(family, names) for family, names in by_name if names]
 
     @lazy_property
     def is_plain(self) -> bool:
@@ -181,11 +178,11 @@ class Schema:
         left_out = np.zeros((len(features), self.n_columns), dtype=bool)
         parts = []
         for number, column in enumerate(self.columns):
-            own = features[:, list(self.features_of(number))]
+            part = features[:, list(self.features_of(number))]
             if column.at_random:
-                left_out[:, number] = own[:, -1] < 0.5
-                own = own[:, :-1] + column.center
-            parts.append(own)
+                left_out[:, number] = part[:, -1] < 0.5
+                part = part[:, :-1] + column.center
+            parts.append(part)
         return encoding.Encoded(np.hstack(parts), left_out if left_out.any() else None)
 
     def with_column(self, number: int, **changes: Any) -> Schema:
@@ -268,8 +265,10 @@ class Schema:
         """Write the schema to a JSON file to edit; `load` reads it."""
         usual, kept = _COLUMN.encode(Column(None)), []
         for number, column in enumerate(self.columns):
-            own = _COLUMN.encode(column).items()  # what an editor need not read is left out
-            kept.append({k: x for k, x in own if k in ("name", "family") or x != usual.get(k, "")})
+            facts = _COLUMN.encode(column).items()  # what an editor need not read is left out
+            kept.append(
+                {k: x for k, x in facts if k in ("name", "family") or x != usual.get(k, "")}
+            )
             if number in self.may_count:
                 kept[-1]["may_count"] = True
         lines = ",\n  ".join(map(format_strict, kept))

@@ -208,7 +208,7 @@ def _check_different(table: Source, names: Sequence[str]) -> None:
     if repeated:
         every = list(enumerate(table.column_names or ()))
         numbers = (", ".join([str(i) for i, x in every if x == name][:5]) for name in repeated)
-        named = (f"{x!a} (columns {own})" for x, own in zip(repeated, numbers, strict=True))
+        named = (f"{x!a} (columns {several})" for x, several in zip(repeated, numbers, strict=True))
         raise InputError(
             f"{table.name}: names of columns must differ from each other; repeated: "
             f"{', '.join(named)}. Choose columns by number with {option(columns=...)}, or rename "

@@ -146,8 +146,8 @@ class TableRows(Rows):
     def n_rows(self) -> int:
         """Number of rows that `blocks` gives; costs a pass where the formats do not have it."""
         if self._n_rows is None:
-            known = None if self.missing == "drop" else self.expected_rows
-            self._n_rows = sum(map(len, self.blocks())) if known is None else known
+            expected = None if self.missing == "drop" else self.expected_rows
+            self._n_rows = sum(map(len, self.blocks())) if expected is None else expected
         return self._n_rows
 
     def without_rows(self) -> InputError:

@@ -115,11 +115,11 @@ def out_of_range(block: NDArray[np.float64], where: Callable[[int, int], str]) -
 
 def ordered_weights(sample_weight: Any, rows: Any) -> Any:
     """Weights in the order of the rows: a Series of pandas goes by the labels of a frame."""
-    own: Any = getattr(sample_weight, "index", None)
+    index: Any = getattr(sample_weight, "index", None)
     labels: Any = getattr(rows, "index", None)
-    if not (hasattr(own, "equals") and hasattr(labels, "equals")) or own.equals(labels):
+    if not (hasattr(index, "equals") and hasattr(labels, "equals")) or index.equals(labels):
         return sample_weight
-    if len(own) != len(labels) or not (own.is_unique and own.isin(labels).all()):
+    if len(index) != len(labels) or not (index.is_unique and index.isin(labels).all()):
         raise InputError(
             "the labels of sample_weight are not those of the rows. Give it the index of the "
             "table, or pass sample_weight.to_numpy() to go by position."

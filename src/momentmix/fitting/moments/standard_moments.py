@@ -101,7 +101,7 @@ class StandardMoments:
         if schema is None:
             return self.with_laws(())
         logs = (schema.features_of(j)[0] for j, c in enumerate(schema.columns) if c.transform)
-        known = self.with_laws(schema.laws())
+        known = self.with_laws(schema.distributions())
         return replace(known, parts=schema.feature_parts, transformed=tuple(logs))
 
     @property

@@ -119,7 +119,7 @@ def small():
     moments = StandardMoments(
         d, 1, (np.ones(1), np.zeros(d)), (np.ones((d, 1)),), len(values), len(values), shift,
         scale, features.min(axis=0), features.max(axis=0),
-    ).with_laws(table.schema.laws())  # fmt: skip
+    ).with_laws(table.schema.distributions())  # fmt: skip
     alone = features_of(values, moments.alone)
     covariance = observed_covariances(alone, moments, np.ones((1, len(values))))[0]
     moments = replace(moments, observed_covariance=covariance)
