@@ -430,8 +430,9 @@ class Distribution:
         if not self.has_missing:
             return zero
         shares = np.stack([1 - q, q], axis=1)
-        q = float(self.overall.observed)
-        rows = (counts[:, None] + PSEUDO_ROWS) * shares - PSEUDO_ROWS * np.array([1 - q, q])
+        share = float(self.overall.observed)
+        of_prior = PSEUDO_ROWS * np.array([1 - share, share])
+        rows = (counts[:, None] + PSEUDO_ROWS) * shares - of_prior
         bound = (rows < FEWEST_ROWS) & (not self.at_random)
         bound[:, 0] &= ~bound[:, 1]
         return np.hstack([bound, zero & ~bound[:, 1:]])

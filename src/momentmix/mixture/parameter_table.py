@@ -7,7 +7,7 @@ All are those of the cells that are seen.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -151,20 +151,26 @@ class ParameterTable:
 
     def correlations(self, most: int) -> list[tuple[Parameter, Float]]:
         """Covariances and correlations of joined columns, the strongest first, at most so many."""
-        p, schema = self.mixture.parameters, self.mixture.schema
-        column_of = range(self.mixture.n_columns) if schema is None else schema.column_of
-        strength = np.abs(p.correlations).max(axis=0, initial=0.0)
-        found = []
-        for place in np.argsort(-strength, kind="stable")[:most]:
-            j, k = (column_of[feature] for feature in p.blocks.pairs[place])
-            found.append((self._covariance(j, k), p.correlations[:, place]))
-        return found
+        deviations = np.sqrt(self.mixture.variances)
+        pairs = []
+        for j, k in self._pairs():
+            covariance = self._covariance(j, k)
+            with np.errstate(invalid="ignore"):  # NaN where a deviation is 0
+                correlation = covariance.estimate / (deviations[:, j] * deviations[:, k])
+            pairs.append((covariance, correlation))
+        pairs.sort(key=lambda pair: -np.nanmax(np.abs(np.append(pair[1], 0.0))))
+        return pairs[:most]
+
+    def _pairs(self) -> Iterator[tuple[int, int]]:
+        """Pairs of joined columns."""
+        for block in self.mixture.blocks:
+            yield from combinations(block.columns, 2)
 
     def rows(self) -> list[Parameter]:
         """All parameters: weights, then column by column, then pairs."""
         of_columns = [p for j in range(self.mixture.n_columns) for p in self.of_column(j)]
-        joined = [pair for block in self.mixture.blocks for pair in combinations(block.columns, 2)]
-        return [self.weights(), *of_columns, *(self._covariance(j, k) for j, k in joined)]
+        pairs = [self._covariance(j, k) for j, k in self._pairs()]
+        return [self.weights(), *of_columns, *pairs]
 
     def to_frame(self) -> Any:
         """A pandas frame with one row for each component and parameter."""

@@ -88,14 +88,6 @@ class Parameters:
         """Covariance matrices of all features, of shape (…, r, d, d)."""
         return full_matrices(self.spread, self.blocks)
 
-    @property
-    def correlations(self) -> Float:
-        """Correlations of `Blocks.pairs` within components, of shape (…, r, n_pairs)."""
-        j, k = self.blocks.pairs.T
-        deviations = np.sqrt(self.variances)
-        unit = np.where(deviations > 0, deviations, np.inf)
-        return np.asarray(self.covariances / unit[..., j] / unit[..., k])
-
     def of_law(self, distribution: Distribution) -> tuple[Float, Float]:
         """Means and variances of the features of a distribution, of shape (r, k) each."""
         features = list(distribution.features)
