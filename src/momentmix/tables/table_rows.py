@@ -106,6 +106,8 @@ class TableRows(Rows):
     @property
     def parts(self) -> list[TableRows]:
         """The rows of each source."""
+        if len(self.sources) == 1:
+            return [self]
         pairs = zip(self.sources, self.columns, strict=True)
         return [
             self.changed(
@@ -174,7 +176,7 @@ class TableRows(Rows):
             raise InputError(varied[0].type)
         source, numbers = self.sources[0], [self.columns[0][j] for j in places]
         texts = [k for k, j in enumerate(places) if self.kinds[j].kind == "text"]
-        count = row_counter(self._total, self._goes_on)
+        count = row_counter(self._total or self.expected_rows, self._goes_on)
         source.check_unchanged()
         try:
             for first, batch in source.batches(numbers, texts, others):
