@@ -37,7 +37,7 @@ from momentmix.tables.schema import Schema
 if TYPE_CHECKING:
     from momentmix.mixture.mixture import Mixture
 
-FORMAT, VERSION = "momentmix.Mixture", 4
+FORMAT, VERSION = "momentmix.Mixture", 5
 
 
 # -- writing ------------------------------------------------------------------------------------

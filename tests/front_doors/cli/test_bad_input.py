@@ -128,7 +128,7 @@ OTHER = [
     (["fit", "good.mms", "-r", "2", "--delimiter", ";"], 1, "(--delimiter) is for tables"),
     (["fit", "good.parquet", "--blocks", "a,b;;c"], 2, "as in 'length,width;x,y'; got 'a,b;;c'"),
     (["fit", "good.parquet", "-r", "2", "--blocks", "a,z"], 1, "'z'; there are"),
-    (["fit", "good.parquet", "--families", "a"], 2, "as in 'visits=poisson"),
+    (["fit", "good.parquet", "--families", "a"], 2, "as in 'income=log"),
     (["merge", "nowhere.mms", "-o", "x.mms"], 1, "nowhere.mms does not exist"),
     (["merge", "good.mms", "good.mms", "-o", "x.mms"], 1, "good.mms: shard"),
     (["merge", "good.json", "-o", "x.mms"], 1, "perhaps a model"),

@@ -33,7 +33,7 @@ BLOCK = {"columns": [0], "family": "gaussian", "means": [[0.0]], "covariances": 
 BLOCK["seen"] = None
 GOOD = {
     "format": "momentmix.Mixture",
-    "version": 4,
+    "version": 5,
     "weights": [1.0],
     "schema": {"columns": [COLUMN]},
     "blocks": [BLOCK],
@@ -53,8 +53,8 @@ BAD = [
     ("[" * 100_000, "not a momentmix model"),
     (b"\x80\x04\x95", "does not start with {"),
     (changed(format="other"), 'no "format"'),
-    (changed(version=3), "has version 3; this momentmix reads version 4"),
-    (changed().replace('"version": 4', '"version": 4, "version": 4'), "a key occurs twice"),
+    (changed(version=3), "has version 3; this momentmix reads version 5"),
+    (changed().replace('"version": 5', '"version": 5, "version": 5'), "a key occurs twice"),
     (changed().replace("[1.0]", "[NaN]", 1), "NaN is not a number"),
     (block(means=[[10**400]]), "means must be numbers in lists"),
     (changed(sha256="0" * 64), "checksum does not match.*remove the line"),
