@@ -23,7 +23,7 @@ from momentmix.fitting.halves import Halves
 from momentmix.fitting.inference.certify import CERTIFICATE_SEED, certify_rows
 from momentmix.fitting.inference.findings import find_constants, find_dropped
 from momentmix.fitting.moments.standard_moments import StandardMoments
-from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, better_number
+from momentmix.fitting.outcome import JoinedColumns, StandardFit, better_number
 from momentmix.fitting.problem import Problem
 from momentmix.fitting.result import BegunFit
 from momentmix.mixture.mixture import mixture_of_parameters
@@ -140,7 +140,7 @@ def _joined_columns(
     if not joined:
         columns = answer.moments.columns
         joined = tuple(
-            JoinedColumns(tuple(columns[list(group)].tolist()), JoinReason.GIVEN)
+            JoinedColumns(tuple(columns[list(group)].tolist()), "given")
             for group in answer.parameters.blocks.joined
         )
     if schema is None:

@@ -37,7 +37,7 @@ from momentmix.fitting.moments.candidates import least_components
 from momentmix.fitting.moments.fit import ANSWER, FIRST_LOOK, SMALLER, MomentFit, fit_moments
 from momentmix.fitting.moments.standard_moments import StandardMoments
 from momentmix.fitting.options import Number
-from momentmix.fitting.outcome import JoinedColumns, JoinReason, StandardFit, Trial
+from momentmix.fitting.outcome import JoinedColumns, StandardFit, Trial
 from momentmix.fitting.problem import ROWS_PER_PARAMETER, Problem
 from momentmix.mixture.blocks import Blocks
 from momentmix.progress import detail
@@ -322,5 +322,6 @@ def joined_by_correlations(
         columns = tuple(moments.columns[list(group)].tolist())
         values = [c.value for c in correlations if {c.first, c.second} <= set(columns)]
         largest = float(np.clip(max(values, key=abs, default=nan), -1.0, 1.0))
-        found.append(JoinedColumns(columns, JoinReason.CORRELATION, correlation=largest))
+        why = f"correlated within components by the test ({largest:+.2f})"
+        found.append(JoinedColumns(columns, why))
     return tuple(found)

@@ -36,7 +36,7 @@ from momentmix.fitting.em.patterns import (
     observed_values,
 )
 from momentmix.fitting.em.search import Candidate, ranked_candidates, single_component
-from momentmix.fitting.outcome import JoinedColumns, JoinReason
+from momentmix.fitting.outcome import JoinedColumns
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
 from momentmix.mixture.density import log_sums, responsibilities
@@ -269,9 +269,8 @@ class BlockSearch:
             n_pairs = len(group) * (len(group) - 1) // 2
             gain = n * (apart - _volume(p.weights, within, group))
             columns = tuple(self.moments.columns[list(group)].tolist())
-            found.append(
-                JoinedColumns(columns, JoinReason.BIC, gain - p.n_components * n_pairs * log(n))
-            )
+            gain -= p.n_components * n_pairs * log(n)
+            found.append(JoinedColumns(columns, f"BIC falls by {gain:.0f}"))
         return tuple(found)
 
     def note(self, n_components: int) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 from math import nan
 
 import numpy as np
@@ -55,14 +54,6 @@ class Trial:
         return float(np.min(self.reproducibility)) if self.reproducibility else nan
 
 
-class JoinReason(Enum):
-    """Why columns were joined; the value is its name in files."""
-
-    GIVEN = "given"
-    BIC = "BIC"
-    CORRELATION = "correlation"
-
-
 @dataclass(frozen=True)
 class JoinedColumns:
     """Columns that may be correlated within components, and why they were joined.
@@ -70,36 +61,22 @@ class JoinedColumns:
     Attributes
     ----------
     columns : tuple of int
+    why : str
+        "given" by the caller; by how much BIC is lower than with each of these columns apart, if
+        the shares of the rows stay as they are; or the largest correlation that the test of the
+        moments names.
     names : tuple of str or None
         Names of the columns, where they have names.
-    reason : JoinReason
-        GIVEN: by the caller. BIC: it falls. CORRELATION: the test of the moments names them.
-    bic_gain : float
-        By how much BIC is lower than with each of these columns apart, if the shares of the rows
-        stay as they are; NaN without rows, and where columns were given.
-    correlation : float
-        The largest within the block that the test of the moments names; NaN with rows.
     """
 
     columns: tuple[int, ...]
-    reason: JoinReason
-    bic_gain: float = nan
-    correlation: float = nan
+    why: str
     names: tuple[str, ...] | None = None
 
     def with_names(self, feature_names: Sequence[str] | None) -> JoinedColumns:
         """The same with the names of all columns, where they have names."""
         names = None if feature_names is None else tuple(feature_names[j] for j in self.columns)
         return replace(self, names=names)
-
-    @property
-    def why(self) -> str:
-        """The reason in words."""
-        if self.reason is JoinReason.BIC:
-            return f"BIC falls by {self.bic_gain:.0f}"
-        if self.reason is JoinReason.CORRELATION:
-            return f"correlated within components by the test ({self.correlation:+.2f})"
-        return "given"
 
     def __str__(self) -> str:
         names = self.names or tuple(f"column {j}" for j in self.columns)

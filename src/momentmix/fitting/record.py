@@ -18,7 +18,7 @@ from momentmix.fitting.inference.certificate import Certificate, Support
 from momentmix.fitting.inference.description import Description
 from momentmix.fitting.inference.over_identification import ConditionGroup, OverIdentification
 from momentmix.fitting.inference.standard_errors import StandardErrors
-from momentmix.fitting.outcome import JoinedColumns, JoinReason, Trial
+from momentmix.fitting.outcome import JoinedColumns, Trial
 from momentmix.fitting.result import FitResult, SavedErrors
 from momentmix.json_fields import (
     Fields,
@@ -137,9 +137,7 @@ def _record_fields(mixture: Mixture) -> Fields:
     }
     joined_columns: dict[str, Any] = {
         "columns": lambda value, place: tuple(list_of(integer(0, d - 1))(value, place)),
-        "reason": choice(JoinReason),
-        "bic_gain": number(),
-        "correlation": number(-1.0, 1.0),
+        "why": text,
     }
     return Fields(
         partial(_result, mixture),
