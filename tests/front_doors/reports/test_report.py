@@ -291,7 +291,7 @@ def damage(*path, value):
     [
         (
             damage("version", value=6),
-            "fit has version 6; this momentmix reads version 10",
+            "fit has version 6; this momentmix reads version 11",
         ),
         (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
         (damage("converged", value=1), "fit.converged must be true or false"),
