@@ -104,14 +104,6 @@ def test_a_fit_that_did_not_pass_is_4_if_asked_and_writes_the_model(folder, mome
     assert momentmix("fit", "x.mms", "-r", "2", "-o", "e.json", "--strict").code == 0
 
 
-def test_the_answer_is_short(momentmix, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    law = mm.Mixture.diagonal([0.5, 0.5], np.outer([-2, 2], np.ones(31)), np.ones((2, 31)))
-    pd.DataFrame(law.sample(300, random_state=0)[0]).to_csv("t.csv", index=False)
-    done = momentmix("fit", "t.csv", "-r", "2")
-    assert len(done.out.splitlines()) <= 13
-
-
 @pytest.mark.parametrize(
     ("options", "keywords"),
     [
@@ -135,19 +127,6 @@ def test_options_are_keywords_of_fit(tmp_path, momentmix, monkeypatch, options, 
     np.testing.assert_array_equal(model.covariances, result.mixture.covariances)
     assert model.feature_names == result.mixture.feature_names
     assert [b.columns for b in model.blocks] == [b.columns for b in result.mixture.blocks]
-
-
-@pytest.mark.parametrize(("option", "n_rows"), [((), 90), (("--no-header",), 91)])
-def test_the_first_line(tmp_path, momentmix, monkeypatch, option, n_rows):
-    monkeypatch.chdir(tmp_path)
-    rows = np.random.default_rng(0).normal(size=(90, 3)).round(5)
-    pd.DataFrame(rows).to_csv("x.csv", index=False)
-    mm.fit(rows, 1, random_state=0).mixture.save("m.json")
-    for command in (("summarize", "x.csv", "-o", "x.mms"), ("fit", "x.csv", "-r", "1")):
-        assert json.loads(momentmix(*command, "--json", *option).out)["n_rows"] == n_rows
-    done = momentmix("predict", "m.json", "x.csv", *option)
-    assert len(done.out.splitlines()) == n_rows + 1
-    assert ("Warning: the first line of x.csv" in done.err) == (option == ())
 
 
 def test_merge_minus_leaves_the_rest(folder, momentmix):
@@ -230,19 +209,6 @@ def test_predict_streams_labels(folder, momentmix, truth):
     np.testing.assert_array_equal(np.array(labels, dtype=int), truth.predict(folder))
     done = momentmix("predict", "truth.json", "part-*.parquet", "-o", "labels.csv")
     assert done.out == "labels of 3,000 rows written to labels.csv\n"
-
-
-def test_predict_takes_columns_by_name_and_keeps_places_of_missing_rows(folder, momentmix, truth):
-    frame = pd.DataFrame(folder[:5], columns=NAMES)[NAMES[::-1]].assign(note="x")
-    frame.loc[2, "c"] = np.nan
-    frame.to_csv("new.csv", index=False)
-    done = momentmix("predict", "truth.json", "new.csv", "--missing", "drop")
-    expected = [str(label) for label in truth.predict(folder[:5])]
-    expected[2] = '""'
-    assert done.out.split() == ["label", *expected]
-    text = frame.to_csv(index=False).encode()
-    done = momentmix("predict", "truth.json", "-", "--missing", "drop", stdin=text)
-    assert done.out.split() == ["label", *expected]
 
 
 def test_predict_names_a_row_that_no_component_is_the_best_for(folder, momentmix):

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
-import pyarrow.csv
 import pytest
 
 import momentmix as mm
@@ -64,26 +63,3 @@ def test_rows_of_one_table_count_once(routes, tmp_path):
             with pytest.raises(mm.errors.ShardError, match="would count twice"):
                 one + two
     assert (frames[0] + other).n_rows == 600
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["summarize", "a.csv", "-o", "out.mms"],
-        ["predict", "model.json", "a.csv", "-o", "out.csv"],
-        ["report", "model.json", "--data", "a.csv", "-o", "out.html"],
-        ["fit", "a.csv", "b.csv", "-r", "2", "-o", "out.json"],
-    ],
-)
-def test_a_file_that_changes_while_it_is_read(folder, momentmix, monkeypatch, arguments):
-    opened = pyarrow.csv.read_csv
-
-    def growing(*rest, **options):
-        with open("a.csv", "a") as file:
-            file.write("7,8\n")
-        return opened(*rest, **options)
-
-    monkeypatch.setattr(pyarrow.csv, "read_csv", growing)
-    done = momentmix(*arguments)
-    assert (done.code, "a.csv changed while it was being read" in done.err) == (1, True), done
-    assert not list(Path().glob("out.*"))

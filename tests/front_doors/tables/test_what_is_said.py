@@ -7,7 +7,6 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import chi2
 
 import momentmix as mm
 from momentmix.cli import main
@@ -57,15 +56,6 @@ def test_copies_are_found_whatever_their_labels(tmp_path):
     result = quiet_fit(rows, 2)
     found = {f.kind: f.text for f in result.certificate.findings}
     assert "columns 'sex' and 'gender' are copies of each other" in found["duplicate-columns"]
-
-
-def test_columns_without_names_are_named_by_their_numbers():
-    rng = np.random.default_rng(3)
-    rows = np.column_stack([rng.lognormal(0, 1, 800), rng.normal(size=800), rng.poisson(2, 800)])
-    result = quiet_fit(rows, 1, families={2: "poisson"})
-    (shape,) = [f for f in result.certificate.findings if f.kind == "column-shape"]
-    assert shape.text.startswith("column 0 (distance 0.")
-    assert quiet_fit(rows, 1, families={2: "poisson", 0: "log"}).mixture.n_components == 1
 
 
 # -- numbers ----------------------------------------------------------------------------------
@@ -118,35 +108,6 @@ def test_correlations_are_those_of_the_rows(gaps):
                 shown = measured(result, rows, first, second)
                 assert -0.03 < (float(value) - shown) * np.sign(shown) < 0.3
     assert n_printed >= 3
-
-
-def test_a_p_value_is_that_of_the_test_it_is_printed_with():
-    rng = np.random.default_rng(6)
-    n_checked = 0
-    for seed in range(6):
-        law = mm.Mixture.diagonal(
-            [0.6, 0.4], 1.5 * rng.normal(size=(2, 6)), rng.uniform(0.5, 1.5, (2, 6))
-        )
-        result = quiet_fit(law.sample(4000, random_state=seed)[0], 2)
-        lines = dict(
-            line.strip().split("  ", 1) for line in str(result.certificate).splitlines()[5:8]
-        )
-        found = re.search(r": ([\d.]+) on (\d+)", lines["over-identification"])
-        statistic, dof = map(float, found.groups())
-        number, law_name, n = re.search(
-            r"([\d.e-]+) \((.*), the least of (\d+) tests", lines["p-value"]
-        ).groups()
-        groups = result.certificate.test.groups
-        assert int(n) == len(groups)
-        kinds = sum(not g.name.startswith("shape of column ") for g in groups) + 1
-        if law_name == "χ²":
-            n_checked += 1
-            expected = min(1.0, kinds * chi2.sf(statistic, dof))
-            assert float(number) == pytest.approx(expected, rel=0.1)
-        else:
-            assert law_name == "gamma law"
-            assert "shape" in lines["over-identification"]
-    assert n_checked >= 2
 
 
 # -- counts -----------------------------------------------------------------------------------

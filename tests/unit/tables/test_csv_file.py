@@ -210,14 +210,6 @@ BAD = [
 ]
 
 
-@pytest.mark.parametrize("block", [64, 1 << 22])
-@pytest.mark.parametrize(("text", "message"), BAD)
-def test_errors_name_the_line(folder, monkeypatch, text, message, block):
-    monkeypatch.setattr(csv_file, "BLOCK", block)
-    with pytest.raises(InputError, match=rf"x\.csv.*{message}"):
-        read(opened(folder, text))
-
-
 def test_a_usual_null_that_is_not_among_na_values(folder):
     source = opened(folder, "a\n1\n2\nNA\n", na_values=("x",))
     with pytest.raises(InputError, match=r"line 4, column 'a': 'NA' is not a number\. Repair"):

@@ -43,15 +43,6 @@ def encoded(data, families=None, missing="error"):
     return rows.learned, *rows.read_within(np.inf)
 
 
-@pytest.mark.parametrize("rows", [ROWS, np.array(ROWS, dtype=object), tuple(map(tuple, ROWS))])
-def test_rows_without_names(rows):
-    schema, features, _ = encoded(rows, BY_NUMBER, "model")
-    assert schema.column_names is None
-    assert features.tolist() == EXPECTED.tolist()
-    named = schema_from(COLUMNS, FAMILIES, "model")
-    assert named.encode(rows).tolist() == EXPECTED.tolist()  # by position
-
-
 def test_without_a_data_frame_library(monkeypatch):
     for name in ("pandas", "pyarrow", "polars"):
         monkeypatch.delitem(sys.modules, name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from unit.tables.table_files import KINDS, write
 
-from momentmix import MomentSummary, open_rows, schema_from
+from momentmix import MomentSummary, open_rows
 from momentmix.errors import InputError
 from momentmix.summary.summarize import summarize_parts
 
@@ -40,18 +40,6 @@ def test_files_that_agree_in_samples_are_different(tmp_path):
     assert (one + two).to_bytes() == both.to_bytes()
     assert both - two == one
     assert sum(len(block) for block in open_rows(paths).blocks()) == 400_000
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_copy_is_noticed_by_every_reader(tmp_path, rows, kind):
-    paths = [write(tmp_path / f"{name}.{kind}", rows) for name in "ab"]
-    write(tmp_path / f"c.{kind}", rows + 1)
-    paths.append(tmp_path / f"c.{kind}")
-    message = rf"b\.{kind} holds the same rows as an input before it"
-    with pytest.raises(InputError, match=message):
-        shards_of(paths)
-    with pytest.raises(InputError, match=message):
-        schema_from(paths)
 
 
 def test_files_that_differ_in_a_column_that_is_not_read_are_different(tmp_path, rows):

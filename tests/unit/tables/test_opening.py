@@ -19,20 +19,6 @@ from momentmix.atomic_file import atomic_write
 from momentmix.errors import InputError, InputTypeError, MissingDependencyError, NoInputError
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        np.asfortranarray,
-        lambda x: np.flip(np.flip(x, 0).copy(), 0),
-        lambda x: np.repeat(x, 2, axis=1)[:, ::2],
-        lambda x: x.tolist(),
-    ],
-)
-def test_arrays_of_any_layout(rows, change):
-    rows.setflags(write=False)
-    np.testing.assert_array_equal(open_rows(change(rows)).read_within(np.inf)[0], rows)
-
-
 @pytest.mark.parametrize("dtype", [">f8", np.float16, np.float32, np.int64, np.uint8, bool])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_other_types_are_cast_before_anything_else(tmp_path, dtype, order):
@@ -171,21 +157,3 @@ def test_objects_in_npy_are_never_unpickled(tmp_path, monkeypatch):
     with pytest.raises(InputError, match="never unpickles"):
         open_rows("bomb.npy")
     assert not (tmp_path / "unpickled").exists()
-
-
-@pytest.mark.parametrize("kind", ["parquet", "xlsx", "csv", "frame"])
-def test_dates_are_left_out_unless_they_are_asked_for(tmp_path, kind):
-    data = tmp_path / f"x.{kind}"
-    frame = pd.DataFrame({"a": [1.0, 2.5], "day": pd.to_datetime(["2024-01-02", "2024-01-03"])})
-    if kind == "frame":
-        data = frame
-    elif kind == "xlsx":
-        pytest.importorskip("openpyxl")
-        frame.to_excel(data, index=False)
-    else:
-        frame.to_csv(data, index=False) if kind == "csv" else frame.to_parquet(data)
-    assert open_rows(data).notes == ("column 'day' left out: dates",)
-    assert open_rows(data).read_within(np.inf)[0].tolist() == [[1], [2.5]]
-    refusal = r"these do not: 'day' \((date|timestamp)|column 'day' has dtype datetime.* Convert"
-    with pytest.raises((InputError, InputTypeError), match=refusal):
-        open_rows(data, columns=["a", "day"])
