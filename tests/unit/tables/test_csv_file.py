@@ -180,35 +180,6 @@ def test_kinds_of_columns(folder):
 
 # -- errors -----------------------------------------------------------------------------------
 
-BAD = [
-    ("a,b\n1,2\n3\n", "line 3 has 1 field"),
-    ("a,b\n1,2\n\n3,4,\udcff\n", "line 4 has 3 field"),
-    ("a,b\n1,5,2,5\n", "line 2 has 4 field.*decimal commas"),
-    ("a,b\n1,2\na,b\n3,4\n", "line 3 repeats the header"),
-    ("a,b\nx,y\na,b", "line 3 repeats the header"),
-    ('a,b\n"x\na,b\n",y\n a,b \n', "line 5 repeats the header"),
-    ("\ta\tb\n0\tx\ty\n\ta\tb\n", "seems to be separated"),
-    ("a,b\r1,2\r3,x\r", "line 3, column 'b': 'x' is not a number"),
-    ('"a\rb",c\r\n1,2\n3\r', "line 4 has 1 field"),
-    ('a,b\n1,"2,5"\n', "line 2, column 'b': '2,5' .* decimal comma: pass decimal"),
-    ("a;b\n1,5;2,5\n", "seems to be separated by ';'"),
-    ('a,b\r1,2\r\n"3\r\n,4', "line 3: a quote opens"),
-    ('a,b\r1,"2 ""x""\r\n\r', "line 2: a quote opens"),
-    ('a,b\n1,"2\n' + "3,4\n" * 50_000, "line 2: a quote opens"),
-    ('a,b\n1,x"2\n', "line 2, column 'b': a quote stands inside"),
-    ('a,b\n1,"2"3\n', "line 2, column 'b': a quote stands inside"),
-    ('a,b\n1,"2\n3"4\n', "line 2: a quote opens"),
-    ('a,b\n1,"' + "2" * 200_000, "line 2: a quote opens"),
-    ("", "is empty"),
-    ("\n\r\n", "is empty"),
-    ("a\udcff,b\n1,2\n", "not UTF-8 in its first line"),
-    ("a,b\nx,y\nx,\udcff\n", "line 3, column 'b' is not UTF-8; convert it"),
-    ("a,b\n1,\udcff\n", "line 2, column 'b' is not UTF-8|line 2, column 'b': .* is not a number"),
-    ("a,b\n1,2_000\n", "'2_000' is not a number"),
-    ("a,b\n1,true\n" + "1,False\n" * 1000 + "2,maybe\n", "line 1003, .* 'maybe' is no level"),
-    ("3.5,y\n1,x\n2,y\n", "look like a row. Write .* or pass header=False"),
-]
-
 
 def test_a_usual_null_that_is_not_among_na_values(folder):
     source = opened(folder, "a\n1\n2\nNA\n", na_values=("x",))
