@@ -32,7 +32,7 @@ QUANTUM_BITS = 96  # far below the rounding errors of a block; see ``blocks``
 DIGIT_BITS = 32
 _HALF, _MASK = 1 << (DIGIT_BITS - 1), (1 << DIGIT_BITS) - 1
 
-Masks = tuple[tuple[int, int], ...]  # numbers of the masked features and of their ``seen``
+Masks = tuple[tuple[int, int], ...]  # numbers of the masked features and of their ``observed``
 
 
 class Frame(NamedTuple):
@@ -133,8 +133,8 @@ def finer(layout: Layout, digits: Int, bits: Sequence[int]) -> Int:
     shifted = carried(digits << rest)
     result = np.zeros((len(shifted) + int(whole.max()), layout.n_entries), dtype=np.int64)
     for k in np.unique(whole).tolist():
-        own = whole == k
-        result[k : k + len(shifted), own] = shifted[:, own]
+        chosen = whole == k
+        result[k : k + len(shifted), chosen] = shifted[:, chosen]
     return trimmed(result)
 
 
@@ -142,14 +142,14 @@ def moved(layout: Layout, digits: Int, deltas: Sequence[int], masks: Masks = ())
     """Sums about origins that are moved by integers."""
     if not any(deltas):
         return digits
-    products, seen_of = products_of(layout), dict(masks)
+    products, observed_of = products_of(layout), dict(masks)
     bits = max(map(abs, deltas)).bit_length() + 1
     room = np.zeros((products.width * bits // DIGIT_BITS + 2, layout.n_entries), dtype=np.int64)
     values = np.ascontiguousarray(np.concatenate([digits, room]).T)
     for j, delta in enumerate(deltas):
         lines, parts = products.lines[j] if delta else [], _digits_of(delta)
-        if lines and j in seen_of:
-            lines = [_masked_line(layout, j, seen_of[j]), *lines[1:]]
+        if lines and j in observed_of:
+            lines = [_masked_line(layout, j, observed_of[j]), *lines[1:]]
         for line in passes(lines):
             for k, part in enumerate(parts):
                 if part:
@@ -172,24 +172,25 @@ def _subtract_multiples(values: Int, line: Line, factor: int, shift: int) -> Non
         code.subtract_multiples(values, values.shape[1], *line, factor, shift)
         return
     moments, below = line
-    own = values[moments]
-    own[:, shift:] -= factor * values[below, : values.shape[1] - shift]
-    for k in range(shift, own.shape[1] - 1):
-        carry = (own[:, k] + _HALF) >> DIGIT_BITS
-        own[:, k] -= carry << DIGIT_BITS
-        own[:, k + 1] += carry
-    values[moments] = own
+    rows = values[moments]
+    rows[:, shift:] -= factor * values[below, : values.shape[1] - shift]
+    for k in range(shift, rows.shape[1] - 1):
+        carry = (rows[:, k] + _HALF) >> DIGIT_BITS
+        rows[:, k] -= carry << DIGIT_BITS
+        rows[:, k + 1] += carry
+    values[moments] = rows
 
 
 @lru_cache(maxsize=256)
-def _masked_line(layout: Layout, value: int, seen: int) -> Line:
+def _masked_line(layout: Layout, value: int, observed: int) -> Line:
     """The moments u·R of a masked feature, and those with s in the place of u, once in all."""
     products = products_of(layout)
     moments, _ = products.lines[value][0]
     indices = products.indices[moments]
-    holds = (indices == seen + 1).any(axis=1)[:, None]
+    holds = (indices == observed + 1).any(axis=1)[:, None]
     return Line(
-        moments, products.places(np.where(indices == value + 1, (seen + 1) * ~holds, indices))
+        moments,
+        products.positions(np.where(indices == value + 1, (observed + 1) * ~holds, indices)),
     )
 
 
@@ -211,7 +212,7 @@ def of_features(layout: Layout, digits: Int, new: Layout, numbers: Sequence[int]
     old, indices = products_of(layout), names[products_of(new).indices]
     surplus = indices.shape[1] - old.width
     indices = np.sort(indices, axis=1)[:, max(0, surplus) :]
-    return carried(digits[:, old.places(np.pad(indices, ((0, 0), (max(0, -surplus), 0))))])
+    return carried(digits[:, old.positions(np.pad(indices, ((0, 0), (max(0, -surplus), 0))))])
 
 
 class FramedSums(NamedTuple):

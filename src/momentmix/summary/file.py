@@ -19,7 +19,7 @@ from momentmix.errors import InputError, SummaryFileError
 from momentmix.index_sets import countable
 from momentmix.summary.adding import impossible
 from momentmix.summary.digits import Frame, trimmed
-from momentmix.summary.layout import Layout, known
+from momentmix.summary.layout import Layout
 from momentmix.summary.totals import Totals, Version, centers_of
 from momentmix.tables.schema import Schema, plain_schema
 
@@ -188,7 +188,7 @@ def unpack(data: bytes) -> Totals:
     d, n_bytes = h["n_features"], len(data) - start - _CHECKSUM
     if not countable(d, h["order"], n_bytes):  # at least a byte for every sum
         raise ValueError(f"more sums than {n_bytes} bytes can hold")
-    layout = known(Layout(d, h["order"], h["squared_order"]))
+    layout = Layout(d, h["order"], h["squared_order"])
     if 4 * layout.n_entries * h["n_digits"] != n_bytes or not n_bytes:
         raise ValueError("a body of another size than the header says")
     units = [e for e in h["exponents"] if e is not None]

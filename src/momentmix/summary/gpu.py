@@ -292,8 +292,8 @@ def _tables(layout: Layout, device: Any) -> _Tables:
     high = _high_places(layout, _powers_block(layout.n_features))
     small = (values.astype(np.int32) for values in (plan.lefts, plan.rights, plan.tiles))
     sent = [torch.from_numpy(np.ascontiguousarray(x)) for x in (*small, plan.positions, high)]
-    lefts, rights, tiles, positions, places = (values.to(device) for values in sent)
-    return _Tables(lefts, rights, tiles, positions, places, plan.n_same)
+    lefts, rights, tiles, positions, high = (values.to(device) for values in sent)
+    return _Tables(lefts, rights, tiles, positions, high, plan.n_same)
 
 
 def moment_sums(layout: Layout, rows: Any, weights: Any, scales: Any) -> Any:
@@ -383,11 +383,11 @@ def _high_places(layout: Layout, block: int) -> Int:
     """Where the sums of the high sections stand in what `_power_sums` gives for a slab."""
     d, pair = layout.n_features, index_sets(layout.n_features, 2).T
     each, last = np.arange(d), 2 * block**2
-    places = [last + each, each * (block + 1), last + block + each, last + 2 * block + each]
+    positions = [last + each, each * (block + 1), last + block + each, last + 2 * block + each]
     if layout.squared_order:
         j, k = np.nonzero(~np.eye(d, dtype=bool))
-        places += [j * block + k, block**2 + pair[0] * block + pair[1]]
-    return np.concatenate(places)
+        positions += [j * block + k, block**2 + pair[0] * block + pair[1]]
+    return np.concatenate(positions)
 
 
 # -- tiles of two lists of monomials that hold all moments ----------------------------------------
@@ -452,9 +452,9 @@ def _triangle(factors: Int, d: int) -> TilePlan:
 
 def _staircase(factors: Int, d: int) -> TilePlan:
     """Small halves by their largest index, large ones by their smallest: few entries are wasted."""
-    degrees, places = (factors < d).sum(axis=1), np.arange(factors.shape[1])
-    smaller = np.where(places < degrees[:, None] // 2, factors, d)[:, : factors.shape[1] // 2]
-    larger = np.sort(np.where(places < degrees[:, None] // 2, d, factors), axis=1)
+    degrees, columns = (factors < d).sum(axis=1), np.arange(factors.shape[1])
+    smaller = np.where(columns < degrees[:, None] // 2, factors, d)[:, : factors.shape[1] // 2]
+    larger = np.sort(np.where(columns < degrees[:, None] // 2, d, factors), axis=1)
     lists, ranks = [], []
     for half, is_left in ((smaller, True), (larger[:, : smaller.shape[1]], False)):
         monomials, which = _distinct(half, d)

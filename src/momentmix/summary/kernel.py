@@ -188,7 +188,7 @@ def _halves(layout: Layout) -> tuple[Int, Int]:
     indices = -np.sort(np.where(indices > 0, -2 * base - indices - shift, 0), axis=1) % base
     sizes = (n_factors + 1) // 2
     is_left, width = np.arange(indices.shape[1]) < sizes, int(sizes.max())
-    left, right = (np.sort(np.where(own, indices, 0), axis=1) for own in (is_left, ~is_left))
+    left, right = (np.sort(np.where(chosen, indices, 0), axis=1) for chosen in (is_left, ~is_left))
     return left[:, -width:], right[:, -width:]
 
 

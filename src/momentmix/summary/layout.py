@@ -36,7 +36,7 @@ from momentmix.lazy import lazy_property
 
 Kind = Literal["distinct", "squared", "power", "cubed", "two squares"]
 
-POWER_DEGREES = range(3, 7)  # twice the third: the variance of what is seen at degree 3
+POWER_DEGREES = range(3, 7)  # twice the third: the variance of what is estimated at degree 3
 
 
 class Section(NamedTuple):
@@ -115,12 +115,6 @@ class Layout:
         return np.concatenate([every[other.section(s.kind, s.size).place] for s in self.sections])
 
 
-@lru_cache(maxsize=64)
-def known(layout: Layout) -> Layout:
-    """The first layout that was equal to this one: its sections are computed already."""
-    return layout
-
-
 # -- products -----------------------------------------------------------------------------------
 
 _LEADING = {"squared": 2, "cubed": 3}  # degree of the feature of each row
@@ -167,7 +161,7 @@ class MomentIndices:
         first, last = (np.searchsorted(ends, half) for ends, half in pairs)
         return np.asarray(first * len(self._ends[1]) + last)
 
-    def places(self, indices: Int) -> Int:
+    def positions(self, indices: Int) -> Int:
         """Where products with these indices, (n, w), stand in the layout, which holds them."""
         codes = self._codes(np.sort(indices, axis=1))
         return np.asarray(self._order[np.searchsorted(self._sorted, codes)])
@@ -175,16 +169,18 @@ class MomentIndices:
     @lazy_property
     def lines(self) -> list[list[Line]]:
         """The lines of each feature, by degree from 1 on."""
-        found, w = list[tuple[Int, ...]](), self.width
+        parts, w = list[tuple[Int, ...]](), self.width
         for column in range(w):
-            own = self.indices[:, column]
-            is_last = (own > 0) & (own != self.indices[:, column + 1] if column + 1 < w else True)
+            factor = self.indices[:, column]
+            is_last = factor > 0
+            if column + 1 < w:
+                is_last &= factor != self.indices[:, column + 1]
             held = np.flatnonzero(is_last)
             others = self.indices[held]
-            degrees = (others == own[held, None]).sum(axis=1)
+            degrees = (others == factor[held, None]).sum(axis=1)
             others[:, column] = 0
-            found.append((own[held].astype(np.int64), degrees, held, self.places(others)))
-        features, degrees, moments, below = (np.concatenate(x) for x in zip(*found, strict=True))
+            parts.append((factor[held].astype(np.int64), degrees, held, self.positions(others)))
+        features, degrees, moments, below = (np.concatenate(x) for x in zip(*parts, strict=True))
         line = (features - 1) * w + degrees - 1
         order = np.argsort(line, kind="stable")
         ends = np.searchsorted(line[order], np.arange(self.n_features * w + 1))
@@ -204,8 +200,8 @@ def _indices(section: Section, d: int) -> Int:
     if section.kind in ("distinct", "two squares"):
         return np.repeat(index_sets(d, size) + 1, 1 + (section.kind == "two squares"), axis=1)
     others = np.concatenate([sets_without(d, size, j) for j in range(d)]) + 1
-    own = np.repeat(features, len(others) // d, axis=0)
-    return np.hstack([others, np.repeat(own, _LEADING[section.kind], axis=1)])
+    leading = np.repeat(features, len(others) // d, axis=0)
+    return np.hstack([others, np.repeat(leading, _LEADING[section.kind], axis=1)])
 
 
 @lru_cache(maxsize=4)

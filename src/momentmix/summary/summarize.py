@@ -54,7 +54,7 @@ def summarize(
         left out.
     missing : {"error", "drop", "model"}
         What to do with missing cells (NaN, None, NA, masked): refuse them, leave their rows out,
-        or keep which cells were seen, by a further feature of the column.
+        or keep which cells were observed, by a further feature of the column.
     progress : bool, optional
         Whether to show a progress bar on standard error. By default in a terminal or a notebook, if
         the pass takes longer than a second. The environment variable TQDM_DISABLE=1 turns all off.
@@ -129,12 +129,14 @@ def _add_rows(
     """Add rows of a table to a summary."""
     weights = as_weights(sample_weight, rows.expected_rows or 0)
     for block in rows.encoded():
-        own = None
+        weights_of_block = None
         if weights is not None:
-            own = weights[block.first_row : block.first_row + block.n_read]
-            own = own if block.kept is None else own[block.kept]
+            weights_of_block = weights[block.first_row : block.first_row + block.n_read]
+            weights_of_block = (
+                weights_of_block if block.kept is None else weights_of_block[block.kept]
+            )
         if len(block.features):
-            summary.update(rows.summand(block.features), own)
+            summary.update(rows.summand(block.features), weights_of_block)
 
 
 def shards_of(rows: Rows, order: int, **options: Any) -> NewShard:

@@ -38,7 +38,7 @@ from momentmix.summary import file as summary_file
 from momentmix.summary import totals as algebra
 from momentmix.summary.blocks import OpenShard, names_of
 from momentmix.summary.digits import QUANTUM_BITS
-from momentmix.summary.layout import Layout, known
+from momentmix.summary.layout import Layout
 from momentmix.summary.readings import Moments
 from momentmix.summary.totals import Totals
 from momentmix.tables.memory import as_device_rows, as_rows
@@ -196,7 +196,7 @@ class MomentSummary:
     ) -> None:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
-        layout = known(Layout(n_features, order, squared_order))
+        layout = Layout(n_features, order, squared_order)
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         if schema is None:
             schema = plain_schema(layout.n_features, names and tuple(names))

@@ -35,7 +35,7 @@ from momentmix.summary.digits import (
     reframed,
     total,
 )
-from momentmix.summary.layout import Layout, known
+from momentmix.summary.layout import Layout
 from momentmix.tables.names import feature_number
 from momentmix.tables.schema import Schema
 
@@ -101,8 +101,8 @@ class Totals:
             return self
         centers = self.centers or tuple([_short_mean(self, *mask) for mask in masks])
         low, high = self.minimum.copy(), self.maximum.copy()
-        for (value, seen), center in zip(masks, centers, strict=True):
-            ends = [0.0] if low[seen] == 0.0 else []  # of cells that are missing
+        for (value, observed), center in zip(masks, centers, strict=True):
+            ends = [0.0] if low[observed] == 0.0 else []  # of cells that are missing
             low[value] = min(low[value] - center, *ends, np.inf)
             high[value] = max(high[value] - center, *ends, -np.inf)
         about, origin = _frames(self.frame, masks, centers)
@@ -116,7 +116,7 @@ def empty(layout: Layout, schema: Schema) -> Totals:
     d = layout.n_features
     digits = np.zeros((1, layout.n_entries), dtype=np.int64)
     ends = np.full(d, np.inf), np.full(d, -np.inf)
-    return Totals(known(layout), Frame.of_zeros(d), digits, 0, 0, *ends, schema)
+    return Totals(layout, Frame.of_zeros(d), digits, 0, 0, *ends, schema)
 
 
 def closed(shard: OpenShard) -> Totals:
@@ -158,9 +158,9 @@ def contents_of(totals: Totals) -> str:
 
 
 def masks_of(schema: Schema) -> Masks:
-    """Value feature and seen feature of each column of numbers that may be missing."""
+    """Value feature and observed feature of each column of numbers that may be missing."""
     masked = (i for i, c in enumerate(schema.columns) if c.has_missing and c.model.joins)
-    return tuple([(value, seen) for value, seen in map(schema.features_of, masked)])
+    return tuple([(value, observed) for value, observed in map(schema.features_of, masked)])
 
 
 def centers_of(schema: Schema) -> tuple[float, ...]:
@@ -178,12 +178,12 @@ def with_centers(schema: Schema, centers: Sequence[float] | None = None) -> Sche
 def _frames(frame: Frame, masks: Masks, centers: Sequence[float]) -> tuple[Frame, Frame]:
     """Frames about the centers of y·s, and about 0 of (y − c)·s, in the same units: equal sums."""
     exponents, about, origins = list(frame.exponents), list(frame.origins), list(frame.origins)
-    for (value, seen), center in zip(masks, centers, strict=True):
+    for (value, observed), center in zip(masks, centers, strict=True):
         unit, multiple = in_whole_units(center)
         units = [e for e in (exponents[value], unit) if e is not None]
         exponents[value] = min(units, default=None)
         about[value] = multiple << (unit - min(units)) if unit is not None else 0
-        origins[value] = origins[seen] = about[seen] = 0
+        origins[value] = origins[observed] = about[observed] = 0
     return Frame(tuple(exponents), tuple(about)), Frame(tuple(exponents), tuple(origins))
 
 
@@ -206,13 +206,13 @@ def read_about(totals: Totals, schema: Schema) -> Totals:
 
 
 def with_schema(totals: Totals, schema: Schema) -> Totals:
-    """The sums with a feature ``seen``, 1 in every row, where only `schema` has one: exact."""
+    """The sums with a feature ``observed``, 1 in every row, where only `schema` has one: exact."""
     old, ones = totals.schema, list[int]()
     for i, (a, b) in enumerate(zip(old.columns, schema.columns, strict=True)):
         ones += [schema.features_of(i)[-1]] if b.has_missing and not a.has_missing else []
     if not ones:
         return replace(totals, schema=schema)
-    layout = known(replace(totals.layout, n_features=schema.n_features))
+    layout = replace(totals.layout, n_features=schema.n_features)
     if not totals.n_rows:
         return empty(layout, schema)
     features = iter(range(totals.layout.n_features))
@@ -220,13 +220,13 @@ def with_schema(totals: Totals, schema: Schema) -> Totals:
     return _of_features(totals, layout, numbers, schema)
 
 
-def _short_mean(totals: Totals, value: int, seen: int) -> float:
+def _short_mean(totals: Totals, value: int, observed: int) -> float:
     """The mean of the observed cells, rounded to a power of two of about their deviation."""
     exponent, (first, second) = totals.frame.exponents[value], totals.low_sums
-    if exponent is None or first[seen] <= 0:
+    if exponent is None or first[observed] <= 0:
         return 0.0
-    unit, mean = Fraction(2) ** exponent, Fraction(first[value], first[seen])
-    variance = Fraction(second[value], first[seen]) - mean * mean
+    unit, mean = Fraction(2) ** exponent, Fraction(first[value], first[observed])
+    variance = Fraction(second[value], first[observed]) - mean * mean
     mean, variance = (mean + totals.frame.origins[value]) * unit, variance * unit * unit
     bits = [_exponent(mean) - CENTER_BITS] + ([_exponent(variance) // 2] if variance > 0 else [])
     step = Fraction(2) ** max(bits)
@@ -247,7 +247,7 @@ def truncate(totals: Totals, order: int, squared_order: int | None = None) -> To
     old = totals.layout
     if squared_order is None:
         squared_order = min(old.squared_order, order - 1)
-    layout = known(Layout(old.n_features, order, squared_order))
+    layout = Layout(old.n_features, order, squared_order)
     if order > old.order or squared_order > old.squared_order:
         raise InputError(
             f"truncate can only lower order={old.order} and squared_order={old.squared_order}; "
@@ -267,7 +267,7 @@ def select(totals: Totals, features: Sequence[int | str]) -> Totals:
         )
     numbers = [feature for column in chosen for feature in schema.features_of(column)]
     order = min(old.order, len(numbers))
-    layout = known(Layout(len(numbers), order, min(old.squared_order, order - 1)))
+    layout = Layout(len(numbers), order, min(old.squared_order, order - 1))
     schema = Schema(tuple([schema.columns[i] for i in chosen]))
     return _of_features(totals, layout, numbers, schema)
 
