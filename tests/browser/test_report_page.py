@@ -189,21 +189,6 @@ def test_nothing_comes_from_the_network_and_names_do_nothing(browser, pages):
     assert "<b>shoe</b>" in browser.execute_script(heat)
 
 
-def test_heads_and_names_of_columns_stay_where_a_large_table_scrolls(browser, pages):
-    look(browser, 390, "light")
-    browser.get(pages["most"])
-    places = browser.execute_script(
-        "const box = document.querySelector('#heat').parentElement; box.scrollTo(700, 700);"
-        "const at = e => { const b = e.getBoundingClientRect(); return [b.left, b.top] };"
-        "const [row, head] = ['tbody tr:last-child th', 'thead th:last-child'].map("
-        "  x => at(box.querySelector(x))); const own = at(box);"
-        "return [box.scrollLeft, box.scrollTop, row[0] - own[0], head[1] - own[1]]"
-    )
-    assert places[:2] == [700, 700]
-    assert places[2:] == pytest.approx([1, 1], abs=1)  # the border
-    assert browser.execute_script("return document.documentElement.scrollWidth") == 390
-
-
 def brightness(browser, selector):
     """Mean of a picture between 0 and 1, and the pixels near the color of component 0."""
     place = browser.execute_script(

@@ -423,15 +423,6 @@ def test_moments_and_slopes_of_products():
         np.testing.assert_allclose(slopes[:, :, i], (ends[0] - ends[1]).T / 2e-6, atol=1e-7)
 
 
-def test_products_of_a_summary_are_those_of_its_rows():
-    rows = np.random.default_rng(0).normal(size=(50, 3))
-    p = mm.Mixture.diagonal([1.0], np.zeros((1, 3)), np.ones((1, 3))).parameters
-    products = Products.of(p, True)
-    found = products.moments_of(mm.summarize(rows, 2).moments(np.zeros(3), np.ones(3)))
-    assert found == pytest.approx(products.of_rows(rows).mean(axis=0), rel=1e-12)
-    assert len(found) == 3 + 3 + 3
-
-
 def test_bounded_weights_are_the_best_on_a_grid():
     rng = np.random.default_rng(5)
     ticks = np.linspace(0, 1, 81)
@@ -443,16 +434,6 @@ def test_bounded_weights_are_the_best_on_a_grid():
         assert w.sum() == pytest.approx(1.0, abs=1e-12)
         lengths = ((grid @ table.T - target) ** 2).sum(axis=1)
         assert ((table @ w - target) ** 2).sum() <= lengths.min() + 1e-12
-
-
-def test_wide_tables_keep_single_columns_first():
-    means = np.ones((2, 60))
-    means[1, np.arange(60) != 7] = 0.0
-    p = mm.Mixture.diagonal([0.5, 0.5], means, np.ones((2, 60))).parameters
-    products = Products.of(p, True)
-    assert len(products.j) == 170
-    assert (products.k < 0).sum() == (products.j == products.k).sum() == 59
-    assert not (products.j == 7).any()
 
 
 # -- tables and pictures of many groups ---------------------------------------------------------
@@ -488,12 +469,6 @@ def test_a_long_table_is_cut_in_the_middle_and_names_what_does_not_fit():
         "g000", "g029", "g170", "g199",
     ]  # fmt: skip
     assert table[31] == "… 140 more groups; to_frame() (-o shares.csv) has all"
-
-
-def test_many_misfits_are_counted_and_point_to_the_model():
-    assert made(40, bad=range(14)).verdict().endswith("k0 g004; and 4 more.")
-    assert "certificate" in made(20, bad=range(11)).verdict()
-    assert "certificate" not in made(20, bad=range(10)).verdict()
 
 
 def test_pictures_of_many_groups_show_those_that_do_not_fit():

@@ -16,7 +16,6 @@ from momentmix.displays.style import (
     mixture_of,
     short_name,
 )
-from momentmix.fitting.result import FitResult
 from momentmix.mixture.mixture import Mixture
 from momentmix.mixture.parameter_table import Parameter, ParameterTable, overall_spread
 from momentmix.wording import percent
@@ -61,8 +60,7 @@ class MeansDisplay(Display):
 
     Colors are differences from the mean of all rows, numbers are means in the units of the data.
     Columns of levels have a row for each level with its probabilities, columns with missing cells
-    one with the probability that a cell is observed. What has a 95 % interval that contains the
-    value of all rows is crossed out.
+    one with the probability that a cell is observed.
 
     Attributes
     ----------
@@ -83,9 +81,8 @@ class MeansDisplay(Display):
         model : estimator, FitResult or Mixture
         ax : matplotlib axes, optional
         """
-        mixture, result = mixture_of(model), getattr(model, "result_", model)
-        is_known = isinstance(result, FitResult) and result.has_errors
-        table = ParameterTable(mixture, intervals=result.intervals() if is_known else None)
+        mixture = mixture_of(model)
+        table = ParameterTable(mixture)
         rows = [row for j in range(mixture.n_columns) for row in compared(table, j)]
         return cls(mixture, rows).plot(ax)
 
@@ -115,13 +112,7 @@ class MeansDisplay(Display):
             place: Any = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.01)}
             ax.legend(handles=component_entries(self.mixture), **place, **SMALL)
         self._write(image)
-        title = "Means of the components"
-        for y, (parameter, overall, _) in enumerate(self.rows):
-            for x in np.flatnonzero((parameter.low < overall) & (overall < parameter.high)):
-                ax.plot([x - 0.45, x + 0.45], [y + 0.45, y - 0.45], color="0.4", linewidth=0.8)
-        if ax.lines:
-            title += "\n(crossed out: 95 % interval contains that of all rows)"
-        ax.set_title(title, fontsize="medium")
+        ax.set_title("Means of the components", fontsize="medium")
         ax.figure.colorbar(image, ax=ax, label=_MEANING)
         return self
 

@@ -80,7 +80,7 @@ FITS: dict[str, Entry] = {
     ),
     "correlated-columns": Entry(
         "columns correlated within components: {pairs}.",
-        'Join the columns that move together: blocks="auto" (--blocks auto).',
+        'Try another number of components, or join numbers: blocks="auto" (--blocks auto).',
     ),
     # -- missing cells
     "shared-gaps": Entry(

@@ -7,7 +7,6 @@ from scipy import stats
 
 import momentmix as mm
 from momentmix.displays import ColumnsDisplay, PairsDisplay
-from momentmix.displays.rows import separation
 
 
 @pytest.fixture(scope="module")
@@ -59,16 +58,6 @@ def test_counts_are_bars_at_integers(display, rows):
     np.testing.assert_allclose(ax.lines[1].get_ydata(), expected)
 
 
-def test_large_counts_share_bars():
-    mixture = mm.Mixture.from_blocks([1.0], [mm.PoissonBlock([900.0])])
-    rows = mixture.sample(2000, random_state=0)[0]
-    observed = ColumnsDisplay.from_estimator(mixture, rows).marginals[0]
-    assert len(observed.shares) <= 61
-    assert observed.shares.sum() == pytest.approx(1.0, abs=0.01)
-    step = observed.edges[1] - observed.edges[0]
-    assert step == int(step) > 1
-
-
 def test_levels_are_bars_where_the_cell_is_seen(display, rows, truth):
     ax = display.axes_[1, 1]
     assert [x.get_text() for x in ax.get_yticklabels()] == ["basic", "gold", "silver"]
@@ -97,15 +86,6 @@ def test_many_levels_share_the_last_bar():
     assert ax.patches[-1].get_width() == pytest.approx(table[:9].sum() / table.sum())
 
 
-def test_without_rows_the_components_alone(truth):
-    display = ColumnsDisplay.from_estimator(truth, columns=["plan", "age"])
-    assert list(display.marginals) == [4, 0]
-    assert display.figure_.get_suptitle() == "Columns: fitted components"
-    assert not display.axes_[0, 1].patches
-    # 0.4·0.5 + 0.6·0.1
-    assert display.axes_[0, 1].get_title(loc="right") == "26 % missing"
-
-
 def test_rounded_numbers_give_no_comb():
     values = np.round(np.random.default_rng(0).normal(5.0, 0.8, 400), 1)
     mixture = mm.Mixture.diagonal([1.0], [[5.0]], [[0.64]])
@@ -113,16 +93,6 @@ def test_rounded_numbers_give_no_comb():
     steps = np.round((edges[1:] - edges[:-1]) / 0.1, 6)
     assert (steps == np.round(steps)).all()
     assert np.abs(np.round(edges / 0.05) % 2).min() == 1  # between two values that occur
-
-
-def test_separation_compares_numbers_and_levels():
-    """Half of the variance of a yes/no column and of a number lies between the components."""
-    number = mm.GaussianBlock([[-1.0], [1.0]], [[[1.0]], [[1.0]]])
-    p = 0.5 + 0.5**1.5
-    answer = mm.BernoulliBlock([p, 1 - p], (0, 1))
-    same = mm.BernoulliBlock([0.5, 0.5], (0, 1))
-    mixture = mm.Mixture.from_blocks([0.5, 0.5], [number, answer, same])
-    np.testing.assert_allclose(separation(mixture), [1.0, 1.0, 0.0], atol=1e-12)
 
 
 def test_axes_keep_to_what_the_column_can_hold():

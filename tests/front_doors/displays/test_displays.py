@@ -3,7 +3,6 @@ import re
 import matplotlib as mpl
 import numpy as np
 import pytest
-from matplotlib import pyplot
 
 import momentmix as mm
 from momentmix import displays
@@ -54,22 +53,6 @@ def test_rings_hold_the_shares_of_rows_that_the_legend_says(rows):
         assert abs(inside.mean() - share) < bound
 
 
-def test_points_are_large_where_rows_are_few_and_spread_evenly_where_they_are_many():
-    sizes, alphas = [], []
-    for n in (10, 150, 1000, 20_001):
-        rows = drawn(3, 4).sample(n, random_state=0)[0]
-        display = displays.PairsDisplay.from_estimator(drawn(3, 4), rows, features=[0, 1])
-        points = display.ax_.collections[0]
-        step = -(-n // 5000)
-        np.testing.assert_array_equal(display.rows, rows[::step])
-        assert len(points.get_offsets()) == len(display.rows) <= 5000
-        sizes.append(float(points.get_sizes()[0]))
-        alphas.append(points.get_alpha())
-    assert sizes == sorted(sizes, reverse=True)
-    assert alphas == sorted(alphas, reverse=True)
-    assert sizes[1] > 4 * sizes[3]
-
-
 def test_every_picture_has_a_title_and_explains_its_colors(model, rows):
     shown = [
         displays.PairsDisplay.from_estimator(model, rows, features=[0, 1]),
@@ -90,18 +73,6 @@ def texts_of(figure):
     return "\n".join(x.get_text() for x in figure.findobj(mpl.text.Text))
 
 
-def test_texts_have_the_colors_of_the_style(model, rows):
-    with pyplot.style.context("dark_background"):
-        pairs = displays.PairsDisplay.from_estimator(model, rows, features=[0, 1])
-        columns = displays.ColumnsDisplay.from_estimator(model, rows, [0, 1])
-        for display in (pairs, columns):
-            found = display.figure_.findobj(mpl.text.Text)
-            colors = {mpl.colors.to_hex(x.get_color()) for x in found if x.get_text()}
-            assert colors == {"#ffffff"}
-        line = columns.axes_[0, 0].lines[0]
-        assert mpl.colors.to_hex(line.get_color()) == "#ffffff"
-
-
 def test_pairs_of_named_features_and_of_one(model):
     mixture = drawn(3, 4, ("height", "b", "c", "$weight$"))
     display = displays.PairsDisplay.from_estimator(mixture, features=["$weight$", 0])
@@ -112,8 +83,7 @@ def test_pairs_of_named_features_and_of_one(model):
 
 
 def test_means_as_heat_map(model):
-    shown = displays.MeansDisplay.from_estimator(model).rows
-    assert all(np.isfinite(row.parameter.low).all() for row in shown)
+    assert len(displays.MeansDisplay.from_estimator(model).rows) == 5
     mixture = drawn(4, 15)
     display = displays.MeansDisplay.from_estimator(mixture)
     written = [x.get_text().replace("−", "-") for x in display.ax_.texts]
@@ -124,16 +94,6 @@ def test_means_as_heat_map(model):
     np.testing.assert_allclose(image, ((mixture.means - center) / spread).T)
     labels = [x.get_text() for x in display.ax_.get_yticklabels()]
     assert labels[:2] == ["feature 0", "feature 1"]
-
-
-def test_means_whose_interval_contains_the_overall_mean_are_crossed_out():
-    truth = mm.Mixture.diagonal([0.5, 0.5], [[-4.0, 0.0], [4.0, 0.0]], np.ones((2, 2)))
-    result = mm.fit(truth.sample(2000, random_state=0)[0], 2, random_state=0)
-    display = displays.MeansDisplay.from_estimator(result)
-    crossed = [(*line.get_xdata(), *line.get_ydata()) for line in display.ax_.lines]
-    assert crossed == [(x - 0.45, x + 0.45, 1.45, 0.55) for x in (0, 1)]
-    assert "crossed out" in display.ax_.get_title()
-    assert not displays.MeansDisplay.from_estimator(result.mixture).ax_.lines  # no intervals
 
 
 def test_a_result_draws_each_kind(model, rows):

@@ -1,9 +1,6 @@
 """What shows results of tables with families: displays, report, print-out, commands."""
 
-import re
-
 import numpy as np
-import pandas as pd
 import pytest
 from matplotlib import pyplot
 
@@ -35,14 +32,6 @@ def rows():
 @pytest.fixture(scope="module")
 def result(rows):
     return mm.fit(rows, 2, families=FAMILIES, missing="model", random_state=0)
-
-
-@pytest.fixture
-def in_file(tmp_path, monkeypatch, rows):
-    """The rows in a file, with empty fields for missing cells."""
-    monkeypatch.chdir(tmp_path)
-    pd.DataFrame(rows).to_csv("rows.csv", index=False)
-    return "rows.csv"
 
 
 def test_means_and_probabilities(result):
@@ -86,17 +75,6 @@ def test_a_component_that_never_sees_a_column():
     assert len(display.ax_.patches) == 2
 
 
-def test_joined_columns_with_missing_cells_are_shown():
-    seen = [[0.5, 1.0], [0.25, 0.75]]
-    pair = mm.GaussianBlock(np.zeros((2, 2)), [np.eye(2)] * 2, ("a", "b"), seen)
-    count = mm.PoissonBlock([1.0, 4.0], names="c", seen=[0.125, 0.375])
-    mixture = mm.Mixture.from_blocks([0.5, 0.5], [pair, count])
-    display = displays.MeansDisplay.from_estimator(mixture)
-    shown = {row.parameter.label: row.parameter.estimate for row in display.rows}
-    assert list(shown) == ["a", "a seen", "b", "b seen", "c", "c seen"]
-    np.testing.assert_allclose(shown["b seen"], [1.0, 0.75], atol=1e-6)
-
-
 def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
     path = tmp_path / "r.html"
     income = rows["income"].copy()
@@ -109,21 +87,3 @@ def test_report_has_tables_of_levels_and_of_cells_seen(result, rows, tmp_path):
     mm.report(result.mixture.select(["member", "plan"]), path)
     assert "picture-column-1" in path.read_text()
     assert "picture-pair-0" in path.read_text()
-
-
-def test_commands_on_a_file_with_families(momentmix, in_file, result):
-    table = ("--families", OPTION, "--missing", "model")
-    fitted = momentmix("fit", in_file, "-r", "2", *table, "-v", "-o", "m.json")
-    for words in (r"poisson +visits\n", r"missing cells +age\n"):
-        assert re.search(words, fitted.out), words
-    for command in [
-        ("predict", "m.json", in_file, "-o", "labels.csv"),
-        ("report", "m.json", "--data", in_file, "-o", "r.html"),
-        ("summarize", in_file, *table, "-o", "rows.mms"),
-    ]:
-        assert momentmix(*command).code == 0, command
-    loaded = mm.Mixture.load("m.json")
-    np.testing.assert_allclose(loaded.weights, result.mixture.weights, atol=1e-6)
-    assert mm.MomentSummary.load("rows.mms").schema == loaded.schema
-    refused = momentmix("fit", in_file, "-r", "2", "--families", OPTION, "-o", "x.json")
-    assert (refused.code, "line" in refused.err) == (1, True)

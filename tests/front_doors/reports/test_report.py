@@ -1,10 +1,8 @@
 """The report page, parsed: what it says is what the model holds, and nothing in it can do harm."""
 
 import base64
-import datetime
 import hashlib
 import html
-import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -16,8 +14,7 @@ import pytest
 from matplotlib import pyplot
 
 import momentmix as mm
-from momentmix.errors import InputError, InputTypeError, ModelFileError
-from momentmix.fitting.record import load_fit
+from momentmix.errors import InputError, InputTypeError
 from momentmix.mixture.profile import profile_of
 from momentmix.wording import percent, short_number
 
@@ -226,16 +223,6 @@ def test_the_same_inputs_give_the_same_bytes_and_open_pictures_stay(truth, rows,
     pyplot.close(figure)
 
 
-def test_a_fit_that_failed_says_why(rows, report):
-    wrong = mm.fit(rows, 1, random_state=0)
-    page = report(wrong)
-    items = [e["text"] for e in page.all("li")]
-    reasons = [x.replace("component", "group") for x in wrong.certificate.reasons]
-    assert all(any(said[said.rfind(")") + 2 :] in x for x in items) for said in reasons)
-    assert any(item.startswith("Needed") for item in items)
-    assert len(page.all("img")) == 4
-
-
 def test_a_bare_mixture_and_an_estimator(truth, rows, report):
     assert "holds no record of a fit" in report(truth.select([0])).rawdata_
     frame = pd.DataFrame(rows[:, :2], columns=["a", "b"])
@@ -257,70 +244,6 @@ def test_what_cannot_be_reported_is_refused(truth, rows, report):
     ]:
         with pytest.raises(error, match=message):
             report(*arguments, **keywords)
-
-
-def test_the_date_of_a_report(truth, report):
-    def shown(**keywords):
-        return report(truth.select([0]), **keywords).all("time")[0]["datetime"]
-
-    assert shown(date=datetime.date(2024, 2, 29)) == "2024-02-29"
-    today = datetime.datetime.now(datetime.UTC).date()
-    assert 0 <= (datetime.date.fromisoformat(shown()) - today).days <= 1
-
-
-# -- the record in the file -------------------------------------------------------------------
-
-
-ODD = {"name": "x", "severity": "y", "text": "z"}
-
-
-def damage(*path, value):
-    def change(fit):
-        for key in path[:-1]:
-            fit = fit[key]
-        if value is None:
-            del fit[path[-1]]
-        else:
-            fit[path[-1]] = value
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (
-            damage("version", value=6),
-            "fit has version 6; this momentmix reads version 11",
-        ),
-        (damage("n_rows", value=0), "fit.n_rows is 0, out of range"),
-        (damage("converged", value=1), "fit.converged must be true or false"),
-        (damage("command", value=None), "fit lacks command"),
-        (damage("more", value=1), "fit holds unknown keys: 'more'"),
-        (damage("certificate", "p_value", value=1.5), "p_value is 1.5, out of range"),
-        (damage("certificate", "statistic", value=1.5), None),
-        (damage("certificate", "passed", value=False), "passed=False, its numbers say True"),
-        (damage("certificate", "findings", value=[{}]), "findings lacks name, severity, text"),
-        (damage("certificate", "findings", value=[ODD]), "severity must be one of 'note'"),
-        (damage("intervals", "means", value=[[1.0]]), "must be numbers or null in lists"),
-        (damage("standard_errors", "weights", value=[-1.0, 1.0]), "must not be negative"),
-        (damage("intervals", "weights", value=[[0.9, 0.9], [0.1, 0.1]]), "lower ends first"),
-    ],
-)
-def test_a_damaged_record_is_refused_and_the_mixture_is_not(model, change, message):
-    document = json.loads(model.read_text())
-    change(document["fit"])
-    model.write_text(json.dumps(document))
-    with pytest.raises(ModelFileError, match="the checksum does not match"):
-        mm.Mixture.load(model)
-    del document["sha256"]  # as the message says
-    model.write_text(json.dumps(document))
-    assert mm.Mixture.load(model).n_components == 2
-    if message is None:  # a number that changes no verdict is as good as another
-        assert load_fit(model)[1].certificate.statistic == 1.5
-        return
-    with pytest.raises(InputError, match=f"record of the fit is damaged.*{message}"):
-        load_fit(model)
 
 
 # -- the command ------------------------------------------------------------------------------
