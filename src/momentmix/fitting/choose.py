@@ -10,9 +10,9 @@ and the first that passes counts. It passes if
 
 More is asked where cuts through one cloud come as far:
 
-- Components without a gap need `CLEARLY`, or a mixture of least BIC that the test of the moments
-  accepts. One cloud with heavy tails, skewed or bent takes several, and its parts can be found
-  again in nine tenths of their rows.
+- Components without a gap need `CLEARLY`, or `WITHOUT_GAP` in a mixture of least BIC that the test
+  of the moments accepts. One cloud with heavy tails, skewed or bent takes several, and its parts
+  can be found again in nine tenths of their rows.
 - More components than BIC wants need a gap between every two. With fewer than two rows a parameter
   and diagonal covariances, and where BIC hardly wants two components, rows have to show these.
 
@@ -39,7 +39,7 @@ from momentmix.fitting.em.pooling import one_less
 from momentmix.fitting.em.search import FEW_ROWS, Candidate, given_candidate, quick_fit
 from momentmix.fitting.em.starts import split_starts
 from momentmix.fitting.halves import CLEARLY, MOST_SPLITS, ROWS, Again, Halves
-from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY
+from momentmix.fitting.inference.certificate import LEAST_REPRODUCIBILITY, WITHOUT_GAP
 from momentmix.fitting.inference.certify import run_test
 from momentmix.fitting.inference.completed_rows import completed, is_missing_at_random
 from momentmix.fitting.inference.description import describe
@@ -100,18 +100,18 @@ def choose(problem: Problem, n_components: Number, asked: AskedBlocks) -> Choice
 def full_fit(search: BlockSearch, number: int, known: Parameters | None = None) -> Choice:
     """The best mixture of a number of components by a full search, and its blocks.
 
-    With few rows the search is repeated with a prior around the covariance pooled within the
-    components that were found, or are `known`.
+    With few rows the prior is around the covariance pooled within the components of a first search,
+    or of those that are `known`.
     """
     clock = search.context.clock
+    borrows = borrows_strength(search.sample, number, search.context)
     if known is None:
         with clock.stage("first fits"):
             for blocks in search.kinds(number):
                 search.improve(search.start(number, blocks))
-            search.learn_price(number)
             known = search.best(number).parameters
     within = None
-    if borrows_strength(search.sample, number, search.context):
+    if borrows:
         within = search.pooled(known)
         search = search.around(within)
     with clock.stage("full fits"):
@@ -242,7 +242,6 @@ class _Numbers:
         """The largest number that passes, by full fits, and its blocks."""
         with self.context.clock.stage("number of components"):
             top = self.quick_fits()
-            self.search.learn_price(self.wanted)
         segments: Choice | None = None  # of a continuum: the most that halves give again
         for number in range(top, 0, -1) if self.by_halves else [self.wanted]:
             if number > 1 and self.by_halves and not self._is_promising(number):
@@ -289,7 +288,7 @@ class _Numbers:
             return again.has_gaps
         if least >= CLEARLY or np.nanmin(again.separation) >= LEAST_GAP:
             return True
-        return number == self.wanted and self._is_exact(p)
+        return number == self.wanted and least >= WITHOUT_GAP and self._is_exact(p)
 
     def _is_exact(self, p: Parameters) -> bool:
         """Whether the test of the moments accepts a mixture."""
@@ -308,9 +307,13 @@ class _Numbers:
         return self.one_trait is not None and self.one_trait < self.trials[p.n_components].bic
 
     def _may_be_segments(self, p: Parameters, again: Again) -> bool:
-        """Whether halves give components again that are better than one."""
+        """Whether halves give components again that are better than one.
+
+        The less clear it is that there is a gap anywhere, the more of their rows.
+        """
         is_better = self._gain(p) >= _LEAST_GAIN and not self._is_one_trait(p)
-        return bool(is_better and again.reproducibility.min() >= LEAST_REPRODUCIBILITY)
+        needed = LEAST_REPRODUCIBILITY if again.n_parts > 1 else WITHOUT_GAP
+        return bool(is_better and again.reproducibility.min() >= needed)
 
     def _is_poor(self, choice: Choice) -> bool:
         """Whether a mixture does not describe rows that it was not fitted to."""

@@ -30,6 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
+from scipy.sparse.csgraph import connected_components
 
 from momentmix._typing import Float, Int
 from momentmix.fitting.context import FitContext
@@ -101,6 +102,12 @@ class Again(NamedTuple):
     @property
     def _pairs(self) -> Float:
         return self.evidence[np.triu_indices(len(self.evidence), 1)]
+
+    @property
+    def n_parts(self) -> int:
+        """Number of parts with gaps between them, of components without."""
+        without = (self.separation < LEAST_GAP) | (self.evidence < CONTRADICTED)
+        return int(connected_components(without)[0])
 
     def segments(self, is_rejected: bool) -> NDArray[np.bool_]:
         """Components that are segments of a continuum, (r,).

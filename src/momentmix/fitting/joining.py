@@ -11,10 +11,6 @@ them, some are correlated by chance. Blocks are joined, the largest gain first, 
 Shares of a diagonal mixture may be wrong where columns are correlated, those of full covariances
 where rows are few: both are tried, EM goes on from each proposal, and BIC of the mixtures
 themselves decides.
-
-BIC asks for log(n)/2 nats a covariance, prediction of further rows for about one, and steps that
-pay together may not pay one by one. So of all rows in memory, blocks by lower prices take the place
-of those of least BIC if they predict held-out rows better, beyond chance.
 """
 
 from __future__ import annotations
@@ -39,7 +35,7 @@ from momentmix.fitting.em.search import Candidate, ranked_candidates, single_com
 from momentmix.fitting.outcome import JoinedColumns
 from momentmix.lazy import lazy_property
 from momentmix.mixture.blocks import Blocks
-from momentmix.mixture.density import log_sums, responsibilities
+from momentmix.mixture.density import responsibilities
 from momentmix.mixture.parameters import Parameters
 from momentmix.mixture.prior import VariancePrior
 from momentmix.progress import detail
@@ -49,9 +45,6 @@ _STEPS = 60  # of EM from a proposal, at most: it ends at rest, and 20 find the 
 _ROUNDS = 2  # of proposals: each begins with shares that know what was joined before
 ROWS_PER_FULL_PARAMETER = 2  # with fewer rows full covariances are not tried
 MOST_FULL_FEATURES = 60  # nor with more columns: their features do not fit the memory
-_ERRORS = 2.5  # standard errors by which larger blocks have to predict better than BIC's
-_FOLDS, _MANY_ROWS = 5, 4000  # folds that are held out; two with many rows
-_LOWER_PRICES = (2.0, 1.0, 0.0)  # nats a covariance: prediction of further rows asks for about one
 _LEAST_VARIANCE = 1e-9  # of a standardized feature within a component
 
 
@@ -69,21 +62,11 @@ class Option(NamedTuple):
 
 
 class BlockSearch:
-    """Mixtures of different numbers and blocks, by BIC of all rows.
+    """Mixtures of different numbers and blocks, those that were asked for or any, by BIC."""
 
-    Blocks are those that were asked for, or any. A covariance costs as BIC has it, or the price
-    that `learn_price` found.
-    """
-
-    def __init__(
-        self,
-        sample: Sample,
-        context: FitContext,
-        asked: Blocks | None = None,
-        price: float | None = None,
-    ) -> None:
+    def __init__(self, sample: Sample, context: FitContext, asked: Blocks | None = None) -> None:
         self.sample, self.moments, self.context = sample, sample.moments, context
-        self.asked, self.price = asked, price
+        self.asked = asked
         self.options: dict[tuple[int, Blocks], Option] = {}
         self.candidates: dict[tuple[int, Blocks], list[Candidate]] = {}
         self.earlier: dict[tuple[int, Blocks], list[Candidate]] = {}  # of another prior
@@ -114,18 +97,10 @@ class BlockSearch:
         """Numbers of components of the options."""
         return {r for r, _ in self.options}
 
-    def cost(self, option: Option) -> float:
-        """BIC, with covariances at the price that was learned."""
-        if self.price is None:
-            return option.bic
-        p = option.parameters
-        discount = log(self.moments.n_counted) - 2.0 * self.price
-        return float(option.bic - discount * p.n_components * p.blocks.n_pairs)
-
     def find(self, n_components: int | None = None) -> Option | None:
-        """The option of least cost, of a number of components or of all."""
+        """The option of least BIC, of a number of components or of all."""
         options = [o for (r, _), o in self.options.items() if n_components in (None, r)]
-        return min(options, key=self.cost, default=None)
+        return min(options, key=lambda option: option.bic, default=None)
 
     def best(self, n_components: int | None = None) -> Option:
         """As `find`, where there is one."""
@@ -171,18 +146,18 @@ class BlockSearch:
         """Join what pays by the shares of a mixture, and go on from there; the best option."""
         for _ in range(_ROUNDS if self.asked is None else 0):
             p, within = start.parameters, within_components(self.sample, start.parameters)
-            blocks = self.paying(p, within, self.price)
+            blocks = self.paying(p, within)
             if (p.n_components, blocks) in self.options:
                 break
             start = self.add(self.settled(p, within, blocks))
         return self.best(start.parameters.n_components)
 
-    def paying(self, parameters: Parameters, within: Float, price: float | None = None) -> Blocks:
+    def paying(self, parameters: Parameters, within: Float) -> Blocks:
         """Blocks that pay, of no more columns than the rows of the components can bear."""
         widest = self.moments.n_counted // parameters.n_components - 1
         groups = paying_groups(
             parameters.weights, within, self.sample.features.shape[1],
-            partial(self.may_join, widest), self.moments.joinable, price,
+            partial(self.may_join, widest), self.moments.joinable,
         )  # fmt: skip
         return self.moments.joined(groups)
 
@@ -210,50 +185,9 @@ class BlockSearch:
 
     def around(self, within: Float) -> BlockSearch:
         """A new search with a prior around a covariance within components."""
-        search = BlockSearch(self.sample.around(within), self.context, self.asked, self.price)
+        search = BlockSearch(self.sample.around(within), self.context, self.asked)
         search.earlier = self.candidates
         return search
-
-    # -- the price --------------------------------------------------------------------------------
-
-    def learn_price(self, n_components: int) -> None:
-        """Take a lower price of covariances if its blocks predict held-out rows better."""
-        if self.asked is not None or not self.sample.is_all:
-            return  # many rows: the price is a small part of what covariances gain
-        p, n, scores = self.best(n_components).parameters, self.sample.features.shape[1], None
-        within = within_components(self.sample, p)
-        for price in _LOWER_PRICES:
-            blocks = self.paying(p, within, price)
-            if blocks.n_pairs <= p.blocks.n_pairs:
-                continue
-            known = self.options.get((n_components, blocks))
-            q = self.settled(p, within, blocks) if known is None else known.parameters
-            gains = self.densities(q) - self.densities(p) - (q.n_free - p.n_free) / n
-            if not _is_clear(gains):  # by Akaike's price, which needs no folds
-                continue
-            scores, others = self.held_out(p) if scores is None else scores, self.held_out(q)
-            if _is_clear(others - scores):
-                self.price, p, scores = price, self.add(q).parameters, others
-
-    def densities(self, p: Parameters) -> Float:
-        """Log-density of each row."""
-        return np.asarray(log_sums(joint_of(self.sample.of_blocks(p.blocks).features, p)))
-
-    def held_out(self, p: Parameters) -> Float:
-        """Log-density of each row under the mixture that EM finds from `p` for other rows."""
-        features = self.sample.of_blocks(p.blocks).features
-        n = features.shape[1]
-        n_folds = _FOLDS if n < _MANY_ROWS else 2
-        structure = self.moments.structure(p.blocks)
-        prior = VariancePrior.of_rows(n - n // n_folds, p.n_components, structure)
-        # Copies of a row are held out together.
-        _, first, copy_of = np.unique(features, axis=1, return_index=True, return_inverse=True)
-        scores, fold = np.empty(n), first[copy_of.ravel()] % n_folds
-        for k in range(n_folds):
-            others = np.ascontiguousarray(features[:, fold != k])
-            fitted = settle(others, p[None], prior, _STEPS, self.context.n_threads)[0][0]
-            scores[fold == k] = log_sums(joint_of(features[:, fold == k], fitted))
-        return scores
 
     # -- words ------------------------------------------------------------------------------------
 
@@ -283,8 +217,6 @@ class BlockSearch:
             text = option(blocks="full")
         elif blocks.joined:
             text = option(blocks=[self.moments.columns_of(block) for block in blocks.joined])
-        if self.price is not None:
-            return f"{text}: held-out rows are predicted best"
         others = {"diagonal": self.moments.alone, "full covariances": self.full}
         compared = [
             f"{self.options[n_components, other].bic - best.bic:.0f} below {name}"
@@ -292,11 +224,6 @@ class BlockSearch:
             if other != blocks and (n_components, other) in self.options
         ]
         return f"{text}: {', '.join(['least BIC', *filter(None, [' and '.join(compared)])])}"
-
-
-def _is_clear(gains: Float) -> bool:
-    """Whether the gains of rows are larger than 0, beyond chance."""
-    return bool(gains.mean() > _ERRORS * gains.std(ddof=1) / gains.size**0.5)
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:
@@ -318,7 +245,6 @@ def paying_groups(
     n_rows: int,
     may_join: Callable[[tuple[int, ...]], bool] = lambda group: True,
     joinable: Int | None = None,
-    price: float | None = None,
 ) -> list[tuple[int, ...]]:
     """Groups of features joined by the largest gain first, while there is one.
 
@@ -331,7 +257,7 @@ def paying_groups(
     [(2,), (0, 1)]
     """
     r, d = within.shape[:2]
-    price = 0.5 * log(n_rows) if price is None else price  # of a covariance in nats
+    price = 0.5 * log(n_rows)  # of a covariance in nats
     least = log(max(1, d * (d - 1) // 2))
     single = np.arange(d) if joinable is None else joinable
     groups: list[tuple[int, ...]] = [(int(j),) for j in single]
