@@ -275,6 +275,12 @@ class CountFamily(Family):
         return family.log_density(values, *found)
 
 
+def _log_inverse_factorials(counts: Float) -> Float:
+    from scipy.special import gammaln  # not where rows are only read: it takes long
+
+    return np.asarray(-gammaln(counts + 1.0))
+
+
 class Poisson(CountFamily):
     """Counts whose variance is their mean; their cumulants are all equal."""
 
@@ -291,9 +297,9 @@ class Poisson(CountFamily):
         return rates
 
     def base(self, values: Float) -> Float:
-        from scipy.special import gammaln  # not where rows are only read: it takes long
-
-        return np.asarray(-gammaln(values + 1.0))
+        if values.size > _SMALL and values.min() >= 0 and values.max() < _SMALL:
+            return _log_inverse_factorials(np.arange(float(_SMALL)))[values.astype(np.int64)]
+        return _log_inverse_factorials(values)
 
     def coefficients(self, mean: Float, variance: Float) -> Float:
         rates = self.rates(mean)
