@@ -148,7 +148,7 @@ def _record(value: Any, place: str) -> Any:
 
 def _block(value: Any, place: str) -> Any:
     family = value.get("family") if isinstance(value, dict) else None
-    if not is_family(family):
+    if not isinstance(family, str) or not is_family(family):
         raise ValueError(f"{place} must hold objects with a family that is known")
     seen = value.get("seen")
     is_wide = isinstance(seen, list) and bool(seen) and isinstance(seen[0], list)
