@@ -116,8 +116,9 @@ def check_numbers(result):
     assert certificate.passed or word in result.details()
     if result.uncertainty is not None:
         parts = vars(result.intervals()).values()
+        is_known = not any(f.kind == "unknown-weights" for f in certificate.findings)
         for part in (part for part in parts if part is not None):  # no covariances: diagonal
-            assert not np.isnan(part).any(), "an interval is NaN"
+            assert not (is_known and np.isnan(part).any()), "an interval is NaN"
 
 
 def untrustworthy_fits(start, stop, seed):

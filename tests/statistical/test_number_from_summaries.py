@@ -33,9 +33,9 @@ def answer(table, seed=0):
 
 
 def test_a_correlated_pair_makes_no_groups():
-    found = [answer(table_of(seed, "normal")) for seed in range(4)]
+    found = [answer(table_of(seed, "normal")) for seed in range(6)]
     assert sum(verdict == "passed" and r != 3 for r, verdict in found) == 0
-    assert found.count((3, "passed")) >= 3  # without joining none of them passes
+    assert found.count((3, "passed")) >= 4  # without joining none of them passes
 
 
 def test_the_seed_does_not_choose_the_number():
