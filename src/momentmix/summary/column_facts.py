@@ -9,7 +9,7 @@ import numpy as np
 
 from momentmix._typing import Float
 from momentmix.families.column import Column, Level
-from momentmix.tables.schema import Schema, plain_schema
+from momentmix.tables.schema import Schema
 
 if TYPE_CHECKING:
     from momentmix.summary.summary import MomentSummary
@@ -31,40 +31,38 @@ class ColumnFacts:
 
 
 def schema_of(summary: MomentSummary) -> Schema:
-    """Return the schema of a summary; that of plain numbers where it has none."""
-    return summary.schema or plain_schema(summary.n_features, summary.feature_names)
+    """Return the schema of a summary, of plain numbers too."""
+    return summary._totals().reading.schema
 
 
 def column_facts(summary: MomentSummary) -> list[ColumnFacts]:
     """Facts of each column."""
-    columns, readings = schema_of(summary).columns, None
+    schema, readings = schema_of(summary), None
     if summary.n_rows:  # of all features: each of these takes a pass over them
         readings = summary.mean, summary.deviation, summary.minimum, summary.maximum
-    return [_facts(summary.schema, readings, i, column) for i, column in enumerate(columns)]
+    return [_facts(schema, readings, i, column) for i, column in enumerate(schema.columns)]
 
 
 def _facts(
-    schema: Schema | None, readings: tuple[Float, ...] | None, number: int, column: Column
+    schema: Schema, readings: tuple[Float, ...] | None, number: int, column: Column
 ) -> ColumnFacts:
     name = str(number) if column.name is None else column.name
     facts = ColumnFacts(name, column.family_name, column.levels)
     if readings is None:
         return facts
-    first = number if schema is None else schema.values_of(number)[0]
-    (mean, deviations, minimum, maximum), seen = readings, 1.0
-    if column.has_missing and schema is not None:
-        seen = float(mean[schema.features_of(number)[-1]])
-        facts = replace(facts, seen=seen)
-    if not seen:
+    means, deviations, minima, maxima = (x[schema.features_of(number)] for x in readings)
+    observed = float(means[-1]) if column.has_missing else 1.0
+    facts = replace(facts, seen=observed if column.has_missing else None)
+    if not observed:
         return facts
     if column.levels:
-        others = [float(x) / seen for x in mean[first : first + column.n_values]]
+        others = [float(x) / observed for x in means[: column.n_values]]
         return replace(facts, shares=(max(0.0, 1.0 - sum(others)), *others))
-    low: float | None = float(minimum[first])
-    high: float | None = float(maximum[first])
-    center, deviation = float(mean[first]) / seen, float(deviations[first])
+    low: float | None = float(minima[0])
+    high: float | None = float(maxima[0])
+    center, deviation = float(means[0]) / observed, float(deviations[0])
     if column.has_missing:
-        square = (deviation**2 + float(mean[first]) ** 2) / seen
+        square = (deviation**2 + float(means[0]) ** 2) / observed
         deviation = float(np.sqrt(max(0.0, square - center**2)))
         # A missing cell is 0 among the features, which hides bounds on the other side of it.
         low = low + column.center if low is not None and low < 0 else None
