@@ -8,8 +8,8 @@
 
 D has the spread of the far rows, or that of all others where that is larger. The shares v_k are
 those of the far rows, so that b is as heavy in its tails as they are, and one scale more has the
-chance that the next row lies farther than all of them. In columns that are no numbers b is the law
-of all rows. Only π is counted as a parameter.
+chance that the next row lies farther than all of them. In columns that are no numbers b is the
+distribution of all rows. Only π is counted as a parameter.
 """
 
 from __future__ import annotations
@@ -60,9 +60,8 @@ def wide_density(far: Float, moments: StandardMoments, groups: Parameters) -> Pa
     kept = np.flatnonzero(shares >= _LEAST_SHARE)
     kept, shares = np.union1d(kept, [len(scales) - 1]), shares.copy()
     shares[-1] = max(shares[-1], 0.5 / (len(z) + 1))
-    found = b[kept]
     return Parameters(
-        shares[kept] / shares[kept].sum(), found.means, found.variances, found.covariances, blocks
+        shares[kept] / shares[kept].sum(), b[kept].means, b[kept].variances, None, blocks
     )
 
 
@@ -77,10 +76,10 @@ def _of_scales(
     variances, widths = p.variances.copy(), (scales[:, None] * base) ** 2
     is_plain = np.isin(np.arange(d), blocks.gaussian)
     variances[:, is_plain] *= widths[:, is_plain]
-    for law in blocks.laws:
-        own = list(law.features)
-        means[:, own], variances[:, own] = law.widened(
-            p.means[:, own], p.variances[:, own], widths[:, own[0]]
+    for part in blocks.laws:
+        features = list(part.features)
+        means[:, features], variances[:, features] = part.widened(
+            p.means[:, features], p.variances[:, features], widths[:, features[0]]
         )
     return Parameters(np.ones(k), means, variances, None, blocks)
 
@@ -92,8 +91,8 @@ def mean_log_prob(
 
     def sums(block: Any, counts: Float | None = None) -> tuple[float, float]:
         logs = to_numpy(mixture.log_prob_of_features(block, schema))
-        own = np.ones(len(logs)) if counts is None else np.asarray(counts)
-        return float(own @ logs), float(own.sum())
+        weights = np.ones(len(logs)) if counts is None else np.asarray(counts)
+        return float(weights @ logs), float(weights.sum())
 
     total, n_rows = rows.sum_blocks(sums, context.n_threads)
     return float(total / n_rows)
@@ -109,12 +108,12 @@ def share_of(
         with np.errstate(over="ignore", invalid="ignore"):
             ratios = np.exp(np.minimum(to_numpy(logs[1] - logs[0]), 700.0))
         ratios = np.nan_to_num(ratios, nan=0.0)
-        own = np.ones(len(ratios)) if counts is None else np.asarray(counts)
+        weights = np.ones(len(ratios)) if counts is None else np.asarray(counts)
         near = ratios > _NOTHING
         gain = ratios[near] - 1.0  # slopes of log((1 − π) f + π b) by π
-        slopes = (own[near] * gain / (1.0 + _SHARES[:, None] * gain)).sum(axis=1)
-        rest = float(own[~near].sum())
-        return slopes - rest / (1.0 - _SHARES), float(own.sum())
+        slopes = (weights[near] * gain / (1.0 + _SHARES[:, None] * gain)).sum(axis=1)
+        rest = float(weights[~near].sum())
+        return slopes - rest / (1.0 - _SHARES), float(weights.sum())
 
     slopes, _ = rows.sum_blocks(sums, context.n_threads)
     after = int(np.argmax(slopes < 0)) if (slopes < 0).any() else len(slopes) - 1

@@ -59,7 +59,7 @@ def varying_blocks(
     if known is None:
         return None
     blocks = varying.joined(known.restricted(varying.columns).joined)
-    missing = {law.value_feature for law in all_columns.laws}
+    missing = {part.value_feature for part in all_columns.laws}
     constant = set(range(all_columns.n_features)) - set(varying.columns.tolist())
     for j in (j for block in known.joined for j in block):
         if j in constant & missing:

@@ -85,7 +85,7 @@ def read_problem(
     moments = columns.varying()
     context = _started(replace(context, checked=checked), table, n_components, columns, moments)
     sample = draw_sample(rows, moments, context.rng)
-    if any(law.value_feature is not None for law in moments.laws):
+    if any(part.value_feature is not None for part in moments.laws):
         features = sample.all_features
         every = np.ones((1, features.shape[1]))
         covariance = observed_covariances(features, moments, every)[0]

@@ -26,10 +26,12 @@ from momentmix.mixture.parameters import Parameters
 MOST_PATTERNS = 64  # of a block that the fit chooses: each takes two products in every pass
 
 
-def complete_sums(statistics: Float, p: Parameters, shares: Float, found: list[Pattern]) -> None:
+def complete_sums(
+    statistics: Float, p: Parameters, shares: Float, incomplete: list[Pattern]
+) -> None:
     """Put expected statistics in the place of those of missing cells; in place."""
     d = p.blocks.n_features
-    for pattern in found:
+    for pattern in incomplete:
         own = shares[..., pattern.rows] @ pattern.features.T
         statistics[..., pattern.places[:-1]] -= own[..., :-1]
         first, second = _expected(p, pattern, own[..., pattern.is_kept])
@@ -55,16 +57,16 @@ def _expected(p: Parameters, pattern: Pattern, own: Float) -> tuple[Float, Float
 
 
 def completed(
-    features: Float, p: Parameters, found: list[Pattern]
+    features: Float, p: Parameters, incomplete: list[Pattern]
 ) -> Iterator[tuple[Float, list[Float]]]:
     """Values (d, n) expected in each component, and covariances of what is missing by pattern."""
-    d, laws = p.blocks.n_features, [conditional(p, pattern) for pattern in found]
+    d, regressions = p.blocks.n_features, [conditional(p, pattern) for pattern in incomplete]
     for i in range(p.n_components):
         values = features[:d].copy()
-        for pattern, (a, b, _) in zip(found, laws, strict=True):
+        for pattern, (a, b, _) in zip(incomplete, regressions, strict=True):
             known = features[np.ix_(pattern.observed, pattern.rows)]
             values[np.ix_(pattern.missing, pattern.rows)] = a[i][:, None] + b[i] @ known
-        yield values, [rest[i] for _, _, rest in laws]
+        yield values, [rest[i] for _, _, rest in regressions]
 
 
 def draw_missing(
@@ -90,20 +92,21 @@ def in_blocks(p: Parameters, blocks: Blocks, matrices: Float) -> Parameters:
     """
     means, spread = p.means.copy(), spread_of(matrices, blocks)
     joined = {j for block in blocks.joined for j in block}
-    for law in p.blocks.laws:
-        own, j = list(law.features), law.features[0]
-        if law.value_feature in joined:
-            value, (shift, scale) = law.value_of(*p.of_law(law)), law.units
+    for part in p.blocks.laws:
+        features, j = list(part.features), part.features[0]
+        if part.value_feature in joined:
+            value, (shift, scale) = part.value_of(*p.of_law(part)), part.units
             means[:, j] = (value.mean[:, 0] - shift[0]) / scale[0]
-            own = own[1:]
-        spread[:, own] = p.variances[:, own]
+            features = features[1:]
+        spread[:, features] = p.variances[:, features]
     before = {value for value, *_ in p.blocks.missing}
-    for law in blocks.laws:
-        if law.value_feature in before - joined:
-            own, (shift, scale) = list(law.features), law.units
-            x, variance = shift + scale * means[:, own], spread[:, own[:1]] * scale[0] ** 2
+    for part in blocks.laws:
+        if part.value_feature in before - joined:
+            features, (shift, scale) = list(part.features), part.units
+            x = shift + scale * means[:, features]
+            variance = spread[:, features[:1]] * scale[0] ** 2
             q = np.clip(x[:, 1], LEAST_PROBABILITY, 1 - LEAST_PROBABILITY)
-            means[:, own], spread[:, own] = law.features_of(Value(x[:, :1], variance, q))
+            means[:, features], spread[:, features] = part.features_of(Value(x[:, :1], variance, q))
     d = blocks.n_features
     return Parameters(p.weights, means, spread[:, :d], spread[:, d:], blocks).completed()
 
@@ -116,15 +119,15 @@ def observed_covariances(features: Float, moments: StandardMoments, shares: Floa
         weights = observed * share
         counts = weights @ observed.T
         means = (values @ share) / np.maximum(weights.sum(axis=1), 1e-10)
-        gaps = (values - means[:, None]) * observed
-        tables.append((gaps * share) @ gaps.T / np.maximum(counts, 1e-10))
+        offsets = (values - means[:, None]) * observed
+        tables.append((offsets * share) @ offsets.T / np.maximum(counts, 1e-10))
     return np.array(tables)
 
 
 def observed_values(features: Float, moments: StandardMoments, columns: Int) -> Float:
     """1 where a number or count is observed in rows, and 0 elsewhere, (k, n)."""
     observed = np.ones((moments.n_features, features.shape[1]))
-    for law in moments.laws:
-        if law.value_feature is not None:
-            observed[law.value_feature] = features[law.features[-1]] > law.observed_middle
+    for part in moments.laws:
+        if part.value_feature is not None:
+            observed[part.value_feature] = features[part.features[-1]] > part.observed_middle
     return observed[columns]

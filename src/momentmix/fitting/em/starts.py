@@ -69,7 +69,7 @@ def _from_clusters(
     labels: Sequence[NDArray[np.int64]],
     n_components: int,
     prior: VariancePrior,
-    own_spread: NDArray[np.int64],
+    with_spread: NDArray[np.int64],
 ) -> Parameters:
     """Mixtures of clusters of rows; where marked 1 with each cluster's own spread, else pooled."""
     statistics = np.zeros((len(labels), n_components, features.shape[0]))
@@ -81,11 +81,11 @@ def _from_clusters(
     pooled = p.weights[:, None] @ p.spread  # (n_starts, 1, n_spread)
     pooled[..., :d] = np.maximum(pooled[..., :d], prior.floor)
     # Clusters of few rows have no spread of their own: it counts for half from five rows on.
-    trust = statistics[..., -1] * own_spread[:, None]
+    trust = statistics[..., -1] * with_spread[:, None]
     share = (trust / (trust + 5.0))[..., None]
     spread = share * p.spread + (1 - share) * pooled
-    own = p.blocks.with_law  # their laws tell their spread
-    spread[..., own] = p.spread[..., own]
+    others = p.blocks.with_law  # their distributions tell their spread
+    spread[..., others] = p.spread[..., others]
     p = p.with_spread(spread)
     # A cluster without rows keeps a weight that EM can raise again.
     return replace(p, weights=np.maximum(p.weights, LEAST_WEIGHT)).normalized()
@@ -94,20 +94,20 @@ def _from_clusters(
 def _seeds(points: Float, n_components: int, rng: np.random.Generator) -> Float:
     n = points.shape[1]
     chosen = [int(rng.integers(n))]
-    gaps = ((points - points[:, chosen[0], None]) ** 2).sum(axis=0)
+    distances = ((points - points[:, chosen[0], None]) ** 2).sum(axis=0)
     for _ in range(n_components - 1):
-        total = gaps.sum()
+        total = distances.sum()
         place = int(rng.integers(n))
         if total > 0:
-            place = min(int(np.searchsorted(np.cumsum(gaps), rng.uniform() * total)), n - 1)
+            place = min(int(np.searchsorted(np.cumsum(distances), rng.uniform() * total)), n - 1)
         chosen.append(place)
-        np.minimum(gaps, ((points - points[:, place, None]) ** 2).sum(axis=0), out=gaps)
+        np.minimum(distances, ((points - points[:, place, None]) ** 2).sum(axis=0), out=distances)
     return points[:, chosen].T
 
 
 def _assign(points: Float, seeds: Float) -> NDArray[np.int64]:
-    gaps = (seeds**2).sum(axis=1)[:, None] - 2.0 * seeds @ points
-    return np.asarray(gaps.argmin(axis=0))
+    distances = (seeds**2).sum(axis=1)[:, None] - 2.0 * seeds @ points
+    return np.asarray(distances.argmin(axis=0))
 
 
 def random_starts(
@@ -151,13 +151,13 @@ def split_starts(features: Float, p: Parameters, prior: VariancePrior) -> Parame
             j = int(measure.argmax())
             is_heavy = fourth[j] > third[j] ** 2
             odd.append((-measure[j] * count, i, np.abs(y[j]) > 1 if is_heavy else y[j] > 0))
-    found = []
+    statistics = []
     for options, n_cuts in ((flat, 2), (odd, 1), (long, 2)):
         for _, i, upper in sorted(options, key=lambda option: option[0])[:n_cuts]:
             cut = np.vstack([shares, shares[i] * upper])
             cut[i] *= ~upper
-            found.append(cut @ features.T)
-    return m_step(np.array(found), prior).normalized()
+            statistics.append(cut @ features.T)
+    return m_step(np.array(statistics), prior).normalized()
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,8 @@ class Start:
     def parameters(self, features: Float, prior: VariancePrior) -> Parameters:
         """The start as a mixture; the features are those of standardized rows."""
         values = values_of(features, prior.blocks_for(len(features)))
-        labels, own = [_assign(values, self.means)], np.ones(1, dtype=np.int64)
-        p = _from_clusters(features, labels, len(self.means), prior, own)[0]
+        labels, with_spread = [_assign(values, self.means)], np.ones(1, dtype=np.int64)
+        p = _from_clusters(features, labels, len(self.means), prior, with_spread)[0]
         p = replace(p, means=self.means).completed()
         if self.weights is not None:
             p = replace(p, weights=np.maximum(self.weights, LEAST_WEIGHT)).normalized()
@@ -234,5 +234,5 @@ class Start:
 
     def order_of(self, parameters: Parameters) -> Int:
         """Component of the mixture that belongs to each of the start, by least total distance."""
-        gaps = self.means[:, None, :] - parameters.means
-        return np.asarray(linear_sum_assignment((gaps**2).sum(axis=2))[1])
+        distances = self.means[:, None, :] - parameters.means
+        return np.asarray(linear_sum_assignment((distances**2).sum(axis=2))[1])
