@@ -73,7 +73,6 @@ class _NumberSearch:
         self.moments, self.context, self.joins = moments, context, blocks is None
         self.blocks = blocks or moments.alone
         self.tested: dict[tuple[int, Blocks], _Tested] = {}
-        self._last: MomentFit | None = None  # with its search, which takes much memory
         self._least: dict[Blocks, int] = {}
 
     def least(self, blocks: Blocks) -> int:
@@ -94,18 +93,11 @@ class _NumberSearch:
             detail(f"{r} components")
             moments, context, smaller = self.moments, self.context, self.tested.get((r - 1, blocks))
             least, parent = self.least(blocks), None if smaller is None else smaller.fit.raw
-            # Columns that are not joined yet matter more than further rounds.
-            effort = FIRST_LOOK if r < least or named else SMALLER
+            effort = FIRST_LOOK if r < least else SMALLER
             fit = fit_moments(moments, r, context, effort, blocks, parent, r <= least)
             detail(f"{r} components, test")
-            tested = _Tested(fit, fit.check(moments, context.rng, self.joins), named)
-            if named and r >= least and not (tested.is_accepted or self.more_blocks(tested)[0]):
-                fit = fit.more(SMALLER) if fit.more is not None else fit
-                tested = _Tested(fit, fit.check(moments, context.rng, self.joins), named)
-            if tested.is_accepted:
-                self._last = fit
-            bare = replace(fit, more=None, checked=None)
-            self.tested[r, blocks] = tested._replace(fit=bare)
+            test = fit.check(moments, context.rng, self.joins)
+            self.tested[r, blocks] = _Tested(fit, test, named)
         return self.tested[r, blocks]
 
     def more_blocks(self, tested: _Tested) -> tuple[Blocks | None, list[Correlation]]:
@@ -184,14 +176,6 @@ class _NumberSearch:
         trials = {number: Trial(number, t.p_value, nan, nan, False) for number, t in tests.items()}
         return found[r], f"n_components={r}: {note}", chosen(trials, r)
 
-    def answer(self, tested: _Tested) -> StandardFit:
-        """The answer that goes on from a mixture, with standard errors and certificate."""
-        p = tested.fit.raw
-        last = self._last if self._last is not None and self._last.raw is p else None
-        r, smaller = p.n_components, self.tested.get((p.n_components - 1, p.blocks))
-        known = None if smaller is None else (smaller.fit, smaller.test)
-        return answer_from_moments(self.moments, r, self.context, p.blocks, last, known)
-
 
 def answer_without_rows(problem: Problem, n_components: Number, asked: AskedBlocks) -> StandardFit:
     """The answer from moments; the number may be "auto", and blocks too."""
@@ -213,10 +197,10 @@ def answer_without_rows(problem: Problem, n_components: Number, asked: AskedBloc
             tested, note, tried = search.choose()
             why.append(note)
     found = tested.fit.raw.blocks
-    if is_given and not found.joined:
-        answer = answer_from_moments(moments, int(n_components), context, found)
-    else:
-        answer = search.answer(tested)
+    r = tested.fit.raw.n_components
+    smaller = search.tested.get((r - 1, found))
+    known = None if smaller is None else (smaller.fit, smaller.test)
+    answer = answer_from_moments(moments, r, context, found, known)
     if blocks is not None:
         return replace(answer, notes=[*why, *answer.notes], tried=tried)
     joined = joined_by_correlations(found, moments, tested.named)
@@ -254,18 +238,14 @@ def answer_from_moments(
     n_components: int,
     context: FitContext,
     blocks: Blocks,
-    last: MomentFit | None = None,
     smaller: tuple[MomentFit, OverIdentification] | None = None,
 ) -> StandardFit:
-    """The answer that goes on from the `last` fit, if any; `smaller` has one component less."""
+    """The answer; `smaller` has one component less."""
     r = n_components
     with context.clock.stage("moment fit"):
-        if last is not None and last.more is not None:
-            fit = last.more(ANSWER)
-        else:
-            is_needed = r > 1 and least_components(moments, context.rng, blocks) >= r
-            parent = None if smaller is None else smaller[0].raw
-            fit = fit_moments(moments, r, context, ANSWER, blocks, parent, is_needed)
+        is_needed = r > 1 and least_components(moments, context.rng, blocks) >= r
+        parent = None if smaller is None else smaller[0].raw
+        fit = fit_moments(moments, r, context, ANSWER, blocks, parent, is_needed)
     support = Support(r, True, "the rank of the moments shows it") if fit.is_needed else None
     if smaller is None and fit.fewer is not None:
         smaller = fit.fewer, fit.fewer.check(moments, context.rng)

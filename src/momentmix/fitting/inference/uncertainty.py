@@ -52,6 +52,7 @@ _LARGEST_RATIO = 10.0  # of an error to a share or the rest of it: that of n row
 # Variance of a direction that the rows do not determine, in units of a component's own: so large
 # that a share which depends on it is unknown.
 _UNKNOWN = 10.0
+_TOLD = 0.1  # of what is known of rows whose component is known
 _RIDGE = 1e-9  # of the information of rows whose component is known, beside a diagonal of 1
 
 
@@ -192,17 +193,24 @@ def _by_parameters(factor: Float, p: Parameters) -> Float:
 
 
 def _raised(information: Float, scores: Float, least: float) -> tuple[Float, Float]:
-    """Both matrices, with errors of `_UNKNOWN` where there is less information than `least`."""
+    """Both matrices, where directions have less information than `least` by second derivatives.
+
+    There the likelihood is no hill, as of rows far from a component that may be of another. The
+    scores tell what is known of such a direction; where they do not either, it is unknown.
+    """
     lowered = information.copy()
     lowered[np.diag_indices_from(lowered)] -= least
     if not dpotrf(lowered, lower=1, overwrite_a=1)[1]:
         return information, scores
     values, vectors = eigh(information)
-    weak = vectors[:, values < least]
-    information = information + (weak * (least - values[values < least])) @ weak.T
+    values, weak = values[values < least], vectors[:, values < least]
     along = scores @ weak
+    told = np.einsum("ij,ij->j", weak, along)
+    is_told = told > _TOLD
+    raised = np.where(is_told, np.minimum(told, 1.0), least)
+    information = information + (weak * (raised - values)) @ weak.T
     rest = scores - weak @ along.T - along @ weak.T + weak @ (weak.T @ along) @ weak.T
-    return information, rest + _UNKNOWN * least * weak @ weak.T
+    return information, rest + (weak * np.where(is_told, told, _UNKNOWN * least)) @ weak.T
 
 
 def inverse_root(matrix: Float, ridge: float = 1e-8) -> Float:

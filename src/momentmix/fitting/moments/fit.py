@@ -16,7 +16,6 @@ uncertainty of the mean is added. With exact moments both corrections vanish.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -32,7 +31,6 @@ from momentmix.fitting.inference.tested_conditions import (
     HIGHEST_POWER,
     ORDER_4_FROM,
     choose_conditions,
-    tested_conditions,
 )
 from momentmix.fitting.inference.uncertainty import Uncertainty
 from momentmix.fitting.moments.candidates import draw_candidates, shows_rank
@@ -76,9 +74,8 @@ class MomentFit:
     """The answer from moments, in standardized features.
 
     `raw` is as polished; `parameters`, and the uncertainty about them, have variances raised to
-    what the moments can resolve. `fewer` has one component less, where the search needed it; `more`
-    goes on with another effort, from the answers that this one has tried. The rank of the moments
-    shows all components of one that `is_needed`.
+    what the moments can resolve. `fewer` has one component less, where the search needed it. The
+    rank of the moments shows all components of one that `is_needed`.
     """
 
     parameters: Parameters
@@ -86,17 +83,12 @@ class MomentFit:
     uncertainty: Uncertainty
     fewer: MomentFit | None = None
     is_needed: bool = False
-    more: Callable[[Effort], MomentFit] | None = None
-    checked: tuple[Conditions, Whitening] | None = None  # of the test at `raw`, where it is known
 
     def check(
         self, moments: StandardMoments, rng: np.random.Generator, correlations: bool = False
     ) -> OverIdentification:
-        """The test of the raw answer, with what is known from its steps."""
-        known = self.checked
-        if known is None or tested_conditions(known[0], moments, self.raw) is not known[0]:
-            return check_conditions(moments, self.raw, rng, correlations=correlations)
-        return check_conditions(moments, self.raw, rng, True, correlations, *known)
+        """The test of the raw answer."""
+        return check_conditions(moments, self.raw, rng, correlations=correlations)
 
 
 def one_component(moments: StandardMoments, blocks: Blocks | None = None) -> Parameters:
@@ -197,7 +189,7 @@ class _MomentSearch:
         detail(f"{self.r} components, last steps")
         # The support of the number rests on an answer with one component less.
         fewer = self.fewer if self.parent is None and not self.rank_shows else None
-        return self.fit_of(self.last_steps(best.efficient, effort), fewer, is_last=True)
+        return self.fit_of(self.last_steps(best.efficient, effort), fewer)
 
     @property
     def is_settled(self) -> bool:
@@ -300,15 +292,9 @@ class _MomentSearch:
         order = np.where(is_low, 0, n_blocks) + self.rng.uniform(size=conditions.size)
         return conditions.subset(np.sort(np.argsort(order, kind="stable")[:limit])).without_sum
 
-    def fit_of(
-        self,
-        found: Efficient,
-        fewer: MomentFit | None = None,
-        is_last: bool = False,
-    ) -> MomentFit:
-        """Return a fit; its conditions are those of the test unless the last steps were made."""
+    def fit_of(self, found: Efficient, fewer: MomentFit | None = None) -> MomentFit:
+        """The fit with variances that the moments can resolve."""
         raw, uncertainty = found.parameters, found.uncertainty
-        checked = None if is_last else (self.tested, found.whitening)
         answer = resolvable(raw, uncertainty, self.structure)
-        known = (fewer, self.is_needed, self.run, checked)
-        return MomentFit(answer, raw, replace(uncertainty, estimate=answer), *known)
+        uncertainty = replace(uncertainty, estimate=answer)
+        return MomentFit(answer, raw, uncertainty, fewer, self.is_needed)
