@@ -145,8 +145,7 @@ def _sums(coefficients: Any, features: Any, xp: Any = np, counts: Any = None) ->
 
 
 # What compiled code can make of each row.
-_LABELS = 2
-_KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: _LABELS}
+_KINDS: dict[Reduction, int] = {log_sums: 0, posteriors: 1, most_probable: 2}
 
 
 # -- features in memory -------------------------------------------------------------------------
@@ -356,7 +355,10 @@ class Density:
         return most_probable(xp.concat([groups, rest[:, None]], axis=1).T, xp)
 
     def _map_host(self, rows: NDArray[Any], reduce: Reduction) -> NDArray[Any]:
-        """`map_rows` on threads; nothing as long as the rows is made but the result."""
+        """`map_rows` on threads; nothing as long as the rows is made but the result.
+
+        Cells that are NaN are left out.
+        """
         n_rows = rows.shape[0]
         no_rows = reduce(np.empty((self.coefficients.shape[0], 0)), np)
         result = np.empty((n_rows, *no_rows.shape[:-1]), no_rows.dtype)
@@ -368,15 +370,16 @@ class Density:
             block, block_result = rows[start : start + _BLOCK], result[start : start + _BLOCK]
             if kind is None:
                 block_result[:] = self._map_slabs(block, reduce, np)
-                return
-            n_left = code.map_rows(
-                kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
-                self.columns, units, products, block_result,
-            )  # fmt: skip
-            if n_left:  # rows without a density
-                none = block_result < 0 if kind == _LABELS else np.isnan(block_result)
-                left = np.flatnonzero(none.reshape(len(block), -1).any(axis=1))
-                block_result[left] = self._map_slabs(block[left], reduce, np)
+            else:
+                code.map_rows(
+                    kind, table, len(table), readable(np.asarray(block, dtype=np.float64)),
+                    self.columns, units, products, block_result,
+                )  # fmt: skip
+            none = block_result < 0 if reduce is most_probable else np.isnan(block_result)
+            left = np.flatnonzero(none.reshape(len(block), -1).any(axis=1))
+            if left.size:  # rows without a density, those with NaN among them
+                values = np.asarray(block[left], dtype=np.float64)[:, self.columns]
+                block_result[left] = self._map_observed(values, np.isnan(values), reduce)
 
         n_threads = min(usable_cores(), -(-n_rows // _BLOCK))
         with few_threads(n_threads > 1):

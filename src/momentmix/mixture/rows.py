@@ -18,7 +18,7 @@ from momentmix.arrays import check_real, is_tensor, namespace, on_device_of, to_
 from momentmix.errors import InputError, InputTypeError
 from momentmix.families.family import named
 from momentmix.lazy import lazy_property
-from momentmix.mixture.density import Density, Reduction, log_sums, most_probable
+from momentmix.mixture.density import Density, Reduction, log_sums
 from momentmix.mixture.parameters import Parameters
 from momentmix.tables.encoding import Encoded, Unseen, check_unseen
 from momentmix.tables.learning import encoded_blocks
@@ -26,8 +26,6 @@ from momentmix.tables.memory import rows_for
 from momentmix.tables.opening import can_open
 from momentmix.tables.schema import Schema
 from momentmix.tables.table_rows import TableRows
-
-_ENTRIES = 1 << 23  # doubles of features at a time: 64 MB
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,20 +78,7 @@ class RowDensity:
         if array.dtype.kind not in "fiu":
             raise InputTypeError(f"rows must be real numbers; got dtype {array.dtype}.")
         self._check_shape(array)
-        values = self.density.map_rows(array, reduce)
-        # Rows with a missing cell are among those without a value; the others are not looked at.
-        first = values if values.ndim == 1 else values[:, 0]
-        lost = np.flatnonzero(first < 0 if reduce is most_probable else np.isnan(first))
-        step = max(1, _ENTRIES // self.schema.n_features)
-        for start in range(0, lost.size, step):
-            places = lost[start : start + step]
-            places = places[np.isnan(array[places]).any(axis=1)]
-            part = array[places].astype(np.float64)
-            is_missing = np.isnan(part)
-            part[is_missing] = 0.0
-            if places.size:
-                values[places] = self.map_encoded(Encoded(part, is_missing), reduce)
-        return values
+        return self.density.map_rows(array, reduce)
 
     def _check_shape(self, array: Any) -> None:
         d = self.schema.n_features

@@ -69,7 +69,7 @@ def test_missing_cells_are_marginalized(make, monkeypatch):
         shares = mixture.predict_proba(rows)
         np.testing.assert_allclose(shares, np.exp(logs - total[:, None]), rtol=1e-9, atol=1e-15)
         np.testing.assert_array_equal(mixture.predict(rows), logs.argmax(axis=1))
-        monkeypatch.setattr("momentmix.mixture.rows._ENTRIES", 8)  # two rows at a time
+        monkeypatch.setattr("momentmix.mixture.density._BLOCK", 2)  # two rows at a time
 
 
 def test_a_row_without_cells_has_the_weights():
