@@ -107,6 +107,8 @@ def side_by_side(m: Mixture) -> tuple[Rows, int]:
         )
         fewer = levels[: max(0, len(levels) - _MOST_LEVELS)]
         n_left_out += len(fewer)
+        if len(levels) == 2:  # the share of one is that of the other
+            fewer = [min(levels)]
         for k, (p, _, relative) in enumerate(parts):
             is_alike = np.nanmax(np.abs(relative), initial=0.0) < _LEAST_SEEN
             if k in fewer or (p.name == "seen" and is_alike):
