@@ -82,14 +82,7 @@ class Layout:
     @lazy_property
     def sections(self) -> tuple[Section, ...]:
         """All sections: the order of the flat vector and of the file."""
-        d = self.n_features
-        kinds = [Section("distinct", t, (comb(d, t),)) for t in range(self.order + 1)]
-        kinds += [Section("squared", s, (d, comb(d - 1, s))) for s in range(self.squared_order + 1)]
-        kinds += [Section("power", p, (d,)) for p in POWER_DEGREES]
-        if self.squared_order or d == 1:
-            kinds += [Section("cubed", 1, (d, d - 1)), Section("two squares", 2, (comb(d, 2),))]
-        starts = accumulate((prod(section.shape) for section in kinds), initial=0)
-        return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
+        return _sections(self.n_features, self.order, self.squared_order)
 
     @lazy_property
     def _by_kind(self) -> dict[tuple[Kind, int], Section]:
@@ -113,6 +106,17 @@ class Layout:
         """Return where these moments stand in a layout that has more."""
         every = np.arange(other.n_entries)
         return np.concatenate([every[other.section(s.kind, s.size).place] for s in self.sections])
+
+
+@lru_cache(maxsize=64)
+def _sections(d: int, order: int, squared_order: int) -> tuple[Section, ...]:
+    kinds = [Section("distinct", t, (comb(d, t),)) for t in range(order + 1)]
+    kinds += [Section("squared", s, (d, comb(d - 1, s))) for s in range(squared_order + 1)]
+    kinds += [Section("power", p, (d,)) for p in POWER_DEGREES]
+    if squared_order or d == 1:
+        kinds += [Section("cubed", 1, (d, d - 1)), Section("two squares", 2, (comb(d, 2),))]
+    starts = accumulate((prod(section.shape) for section in kinds), initial=0)
+    return tuple(s._replace(start=start) for s, start in zip(kinds, starts, strict=False))
 
 
 # -- products -----------------------------------------------------------------------------------
