@@ -95,7 +95,7 @@ def summarize_by(
     >>> summarize_by(frame, by="day")[("Mon",)].n_rows
     2
     """
-    asked = Reading.of(reading)
+    asked = Reading(**reading)
     with step("Summarizing groups", progress):
         table, cube = grouped(
             rows,

@@ -74,7 +74,7 @@ def summarize(
     ('age', 'age seen', 'plan=gold')
     """
     names = {field.name for field in fields(Reading)}
-    reading = Reading.of({name: options.pop(name) for name in list(options) if name in names})
+    reading = Reading(**{name: options.pop(name) for name in list(options) if name in names})
     with step("Summarizing", progress):
         if sample_weight is not None and (isinstance(rows, Rows) or can_open(rows)):
             raise InputError("sample_weight needs a single array; call update() for each block.")

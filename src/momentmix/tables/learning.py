@@ -71,7 +71,7 @@ def schema_from(
     [[-5.0, 1.0, 1.0], [0.0, 0.0, 0.0], [4.0, 1.0, 1.0]]
     """
     with step("Reading columns"):
-        options = Reading.of(reading)
+        options = Reading(**reading)
         return recorded(table_rows(rows, families, missing, options), options)
 
 

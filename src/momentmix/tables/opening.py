@@ -34,7 +34,7 @@ from momentmix.tables.source import (
     usable_columns,
 )
 from momentmix.tables.table_rows import Missing, TableRows, check_missing
-from momentmix.wording import did_you_mean, option
+from momentmix.wording import option
 
 _READERS: dict[str, Any] = {
     ".npy": NpyFile,
@@ -59,17 +59,6 @@ class Reading(Dialect):
 
     columns: Sequence[str | int] | None = None
     exclude: Sequence[str | int] | None = None
-
-    @classmethod
-    def of(cls, options: dict[str, Any]) -> Reading:
-        """Options by name; an unknown one is an error, as of a function."""
-        names = [field.name for field in fields(cls)]
-        for name in options:
-            if name not in names:
-                hint = did_you_mean(name, (*names, "families", "missing"))
-                text = f"keywords for reading tables are {', '.join(names)}.{hint}"
-                raise TypeError(f"unexpected keyword argument {name!r}; {text}")
-        return cls(**options)
 
     def of_files(self) -> dict[str, Any]:
         """Options for files that differ from the usual ones, as a schema keeps them."""

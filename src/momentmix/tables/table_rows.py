@@ -277,10 +277,3 @@ class TableRows(Rows):
         self.n_dropped, self.dropped = rows.n_dropped, rows.dropped
         whole = features[1] if len(features) == 2 else np.concatenate(features)
         return whole, np.concatenate(kept) if self.n_dropped else None
-
-    def __repr__(self) -> str:
-        rows = "unknown" if self.expected_rows is None else f"{self.expected_rows:,}"
-        return (
-            f"TableRows({len(self.sources)} table(s), n_features={self.n_features}, {rows} rows, "
-            f"missing={self.missing!r})"
-        )
