@@ -50,7 +50,7 @@ lint: $(VENV)/.test          ## style and types
 	@$(BIN)/ruff check --quiet $(CODE)
 	@$(BIN)/ruff format --quiet --check $(CODE)
 	@echo "Checking the types (mypy)"
-	@MYPY_NUM_WORKERS=2 $(BIN)/mypy
+	@$(BIN)/mypy
 
 test: lint                   ## style, types and every fast test: about eight minutes on two cores
 	@echo "Running the fast tests on two processes"
