@@ -6,15 +6,16 @@ numbers are worth a full fit. These are fitted in full, from two above that of l
 and the first that passes counts. It passes if
 
 - fits to halves of the rows give every component again (`LEAST_REPRODUCIBILITY`), and
-- rows that these were not fitted to do not contradict the gaps between components (`halves`).
+- rows do not contradict the gaps between components (`halves`).
 
 More is asked where cuts through one cloud come as far:
 
 - Components without a gap need `CLEARLY`, or `WITHOUT_GAP` in a mixture of least BIC that the test
   of the moments accepts. One cloud with heavy tails, skewed or bent takes several, and its parts
   can be found again in nine tenths of their rows.
-- More components than BIC wants need a gap between every two. With fewer than two rows a parameter
-  and diagonal covariances, and where BIC hardly wants two components, rows have to show these.
+- More components than BIC wants need a gap between every two.
+- Rows have to show the gaps where BIC hardly wants two components, and, unless `WITHOUT_GAP` is
+  reached, with fewer than two rows a parameter.
 
 Yes/no columns that one trait describes better than classes are one group. Where the number that
 passes describes the rows poorly, as one group along a curve, the largest that halves give again
@@ -279,11 +280,11 @@ class _Numbers:
         if self._is_one_trait(p):
             return False
         if self._gain(p) < _LEAST_GAIN:
-            return again.is_shown and least >= CLEARLY
+            return bool(again.is_shown and least >= WITHOUT_GAP)
         if least < LEAST_REPRODUCIBILITY or again.is_contradicted:
             return False
         if n < LEAST_ROWS_PER_PARAMETER * p.n_free and p.blocks.widest < self.moments.n_features:
-            return again.is_shown
+            return bool(again.is_shown or least >= WITHOUT_GAP)
         if number > self.wanted:
             return again.has_gaps
         if least >= CLEARLY or np.nanmin(again.separation) >= LEAST_GAP:

@@ -14,9 +14,11 @@ would always be found again. The splits are the same for every seed and for ever
 same rows, so that numbers of components are compared on the same halves.
 
 A mixture of Gaussians has gaps where rows have none, as between the halves of a uniform box. So
-rows that a half was not fitted to are counted. The evidence for a gap is a likelihood ratio: of a
-rows beside b, if there are as few as in a valley of the mixture, or half as many in a deep one, or
-if there are as many in the valley as at the top.
+rows are counted. The evidence for a gap is a likelihood ratio: of a rows beside b, if there are as
+few as in a valley of the mixture, or half as many in a deep one, or if there are as many in the
+valley as at the top. A gap is shown by rows that a half was not fitted to, and contradicted where
+not even the rows that the mixture was fitted to have it: of many columns, directions between groups
+that few rows give are far from those of others.
 """
 
 from __future__ import annotations
@@ -75,19 +77,23 @@ class Again(NamedTuple):
 
     reproducibility: Float  # (r,)
     separation: Float  # (r, r)
-    evidence: Float  # (r, r), of rows for gaps that the mixture has, in nats; NaN for others
+    evidence: (
+        Float  # (r, r), of unseen rows for gaps of the mixture, in nats; NaN where it has none
+    )
+    fitted: Float  # the same of the rows that the mixture was fitted to
     unseen: list[tuple[Parameters, Float]]  # features (n_statistics, n) of rows not fitted to
 
     def ordered(self, order: Int) -> Again:
         """The same with the components in another order."""
-        separation, evidence = (x[order][:, order] for x in (self.separation, self.evidence))
+        pairs = np.ix_(order, order)
+        tables = self.separation[pairs], self.evidence[pairs], self.fitted[pairs]
         unseen = [(q[order], features) for q, features in self.unseen]
-        return Again(self.reproducibility[order], separation, evidence, unseen)
+        return Again(self.reproducibility[order], tables[0], tables[1], tables[2], unseen)
 
     @property
     def is_contradicted(self) -> bool:
         """Whether rows contradict a gap that the mixture has."""
-        return bool((self.evidence < CONTRADICTED).any())
+        return bool((self.fitted < CONTRADICTED).any())
 
     @property
     def has_gaps(self) -> bool:
@@ -106,7 +112,7 @@ class Again(NamedTuple):
     @property
     def n_parts(self) -> int:
         """Number of parts with gaps between them, of components without."""
-        without = (self.separation < LEAST_GAP) | (self.evidence < CONTRADICTED)
+        without = (self.separation < LEAST_GAP) | (self.fitted < CONTRADICTED)
         return int(connected_components(without)[0])
 
     def segments(self, is_rejected: bool) -> NDArray[np.bool_]:
@@ -116,7 +122,7 @@ class Again(NamedTuple):
         each other are no segments where nothing speaks against the mixture.
         """
         without = (self.separation < LEAST_GAP) & is_rejected
-        return np.asarray((without | (self.evidence < CONTRADICTED)).any(axis=1))
+        return np.asarray((without | (self.fitted < CONTRADICTED)).any(axis=1))
 
 
 class Halves:
@@ -194,7 +200,8 @@ class Halves:
             fits = list(map_in_order(work, (0, 1), min(self.context.n_threads, 2)))
             if r == 1:
                 unseen = [(q, features[:, half != side]) for side, q in enumerate(fits)]
-                return Again(np.ones(1), np.full((1, 1), np.nan), np.full((1, 1), np.nan), unseen)
+                none = np.full((1, 1), np.nan)
+                return Again(np.ones(1), none, none, none, unseen)
             both = [joint_of(features, q) for q in fits]
             index, orders = found_again(labels, [most_probable(joint) for joint in both], r)
             indices.append(index)
@@ -212,10 +219,12 @@ class Halves:
                 break
         reproducibility, unknown = np.median(indices, axis=0), np.full((r, r), np.nan)
         if most == 1:
-            return Again(reproducibility, unknown, unknown, unseen)
+            return Again(reproducibility, unknown, unknown, unknown, unseen)
         separation = separation_of(p, lambda z: joint_of(features_of(z, p.blocks), p))
         evidence = gap_evidence(p, separation, unseen, joints) / len(indices)
-        return Again(reproducibility, separation, evidence, unseen)
+        joint = joint_of(features, p)
+        fitted = gap_evidence(p, separation, [(p, features)], [joint])
+        return Again(reproducibility, separation, evidence, fitted, unseen)
 
 
 def fresh_starts(

@@ -71,7 +71,7 @@ def certify_rows(
         if p.n_components > 1:
             trait, score = bic_of_one_trait(sample), log_likelihood(sample.judges, p)
             if trait is not None and trait < bic(p, moments.n_counted, score):
-                again = again._replace(evidence=np.full_like(again.evidence, -inf))
+                again = again._replace(fitted=np.full_like(again.fitted, -inf))
     rows = features
     if counts is not None:  # as many as can be drawn without copies
         rows = features[:, proportional_places(counts, int(counts.sum() / counts.max()))]
