@@ -188,7 +188,7 @@ def test_a_usual_null_that_is_not_among_na_values(folder):
 
 
 def test_the_longest_line(folder, monkeypatch):
-    monkeypatch.setattr(csv_file, "BLOCK", 64)
+    monkeypatch.setattr(csv_file, "BLOCK", 1 << 16)
     monkeypatch.setattr(csv_file, "LONGEST", 1 << 14)
     text = "a,b\n1,x\n3," + "4" * (1 << 15)
     with pytest.raises(InputError, match="line 3: a row has no end"):
