@@ -292,3 +292,18 @@ def test_options_without_effect_are_refused(case, is_summary, n_components, opti
     rows = case[1][:500]
     with pytest.raises(InputError, match=f"{named}="):
         mm.fit(mm.summarize(rows, 3) if is_summary else rows, n_components, **options)
+
+
+def test_rows_scattered_around_the_groups_are_none_and_the_number_is_chosen_once():
+    rng = np.random.default_rng(0)
+    means = rng.normal(0, 3, (3, 4))
+    rows = np.concatenate([rng.normal(mean, 1, (1000, 4)) for mean in means])
+    far = rng.random(3000) < 0.01
+    rows[far] = 5 * rows.std(axis=0) * rng.uniform(-1, 1, (int(far.sum()), 4))
+    stages = []
+    result = mm.fit(rows, random_state=0, progress=stages.append)
+    assert result.mixture.n_components == 3
+    assert (result.mixture.predict(rows[far]) == -1).mean() > 0.8
+    assert stages.count("number of components") == 1
+    assert [(t.n_components, t.chosen) for t in result.tried] == [(3, True)]
+    assert any("without 1 of rows scattered around the groups" in note for note in result.notes)
