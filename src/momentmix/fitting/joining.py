@@ -211,19 +211,12 @@ class BlockSearch:
         """The blocks that were joined, and why; empty where they were asked for."""
         if self.asked is not None:
             return ""
-        best, blocks, text = self.best(n_components), None, "no columns joined"
-        blocks = best.parameters.blocks
+        blocks, text = self.best(n_components).parameters.blocks, "no columns joined"
         if blocks == self.full and len(blocks.joined) == 1:
             text = option(blocks="full")
         elif blocks.joined:
             text = option(blocks=[self.moments.columns_of(block) for block in blocks.joined])
-        others = {"diagonal": self.moments.alone, "full covariances": self.full}
-        compared = [
-            f"{self.options[n_components, other].bic - best.bic:.0f} below {name}"
-            for name, other in others.items()
-            if other != blocks and (n_components, other) in self.options
-        ]
-        return f"{text}: {', '.join(['least BIC', *filter(None, [' and '.join(compared)])])}"
+        return f"{text}: least BIC"
 
 
 def within_components(sample: Sample, parameters: Parameters) -> Float:

@@ -197,6 +197,29 @@ def test_latent_classes_of_yes_no_columns():
     assert fitted(answers(0 * group, 10, 0), "auto").mixture.n_components == 1
 
 
+def test_answers_of_one_trait_are_one_group_and_its_classes_a_continuum():
+    rng = np.random.default_rng(0)
+    chances = 1 / (1 + np.exp(-1.5 * rng.normal(size=(600, 1)) - rng.normal(size=12)))
+    rows = pd.DataFrame(rng.random((600, 12)) < chances).add_prefix("question ")
+    assert fitted(rows, "auto").mixture.n_components == 1
+    classes = fitted(rows, 2)
+    assert classes.is_continuum.all()
+    assert classes.certificate.verdict == "useful"
+    assert "segments of a continuum" in str(classes).split("\n")[0]
+
+
+def test_two_squares_are_two_groups_and_one_square_cut_in_two_is_a_continuum():
+    rng = np.random.default_rng(0)
+    square = rng.random((800, 2))
+    both = np.vstack([square, rng.random((400, 2)) + np.array([0, 2])])
+    result = fitted(both, "auto")
+    assert result.mixture.n_components == 2
+    assert not result.is_continuum.any()
+    cut = fitted(square, 2)
+    assert cut.is_continuum.all()
+    assert cut.certificate.verdict in ("useful", "not passed")
+
+
 def test_correlated_columns_are_joined_unless_diagonal_covariances_are_asked_for():
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((2000, 3)) @ np.array([[1.0, 0.9, 0], [0, 0.4, 0], [0, 0, 1]])
