@@ -102,21 +102,23 @@ with tempfile.TemporaryDirectory() as folder:
 YES_NO = """
 rng = np.random.default_rng(0)
 names = [f"b{j}" for j in range(20)]
-blocks = [mm.BernoulliBlock(rng.uniform(0.1, 0.9, 4), names=name) for name in names]
-truth = mm.Mixture.from_blocks(rng.dirichlet(np.full(4, 5.0)), blocks)
-table = truth.sample(20_000, random_state=1)[0]
+probabilities, shares = rng.uniform(0.1, 0.9, (4, 20)), rng.dirichlet(np.full(4, 5.0))
+labels = rng.choice(4, 20_000, p=shares)
+table = dict(zip(names, (rng.random((20_000, 20)) < probabilities[labels]).astype(int).T))
 s = mm.summarize(table, order=4, families=dict.fromkeys(names, "bernoulli"))
 seconds, result = best(lambda: mm.fit(s, 4, random_state=0), 2)
 done(seconds, result.certificate.passed)
 """
 FAMILIES = """
-truth = mm.Mixture.from_blocks([0.3, 0.7], [
-    mm.GaussianBlock([0.0, 2.0], [1.0, 2.0], "x"),
-    mm.PoissonBlock([1.0, 4.0], names="k"),
-    mm.BernoulliBlock([0.2, 0.7], names="b"),
-    mm.CategoricalBlock([[0.6, 0.3, 0.1], [0.2, 0.3, 0.5]], ("u", "v", "w"), names="c"),
-])
-table, labels = truth.sample({n}, random_state=1)
+rng = np.random.default_rng(1)
+labels = (rng.random({n}) < 0.7).astype(int)
+edges = np.array([[0.6, 0.9], [0.2, 0.5]])[labels]
+table = dict(
+    x=rng.normal(2.0 * labels, np.sqrt(1.0 + labels)),
+    k=rng.poisson(1.0 + 3.0 * labels),
+    b=(rng.random({n}) < 0.2 + 0.5 * labels).astype(int),
+    c=np.array(["u", "v", "w"])[(rng.random(({n}, 1)) > edges).sum(axis=1)],
+)
 if {missing}:
     is_missing = np.random.default_rng(2).random({n}) < 0.1
     table = {{**table, "x": np.where(is_missing, np.nan, table["x"])}}
