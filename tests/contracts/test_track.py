@@ -275,7 +275,7 @@ def twins(means):
         ((MODEL, {}), "the cube has no groups; check"),
         ((MODEL, {1: 3}), "group 1: expected a MomentSummary; got int"),
         ((MODEL, {(1, 2): GOOD, 3: GOOD}), "keys must have as many parts"),
-        ((3, {1: GOOD}), "model must be a Mixture, a FitResult"),
+        ((3, {1: GOOD}), "expected a Mixture, a FitResult"),
         ((MODEL, {1: NO_ROWS}), "no group of the cube holds"),
         ((MODEL, {1: summary(ROWS, ["a", "b", "flow"])}), "group 1: the columns must"),
         ((MODEL, {1: mm.summarize(ROWS[:, :2])}), "group 1 has 2 columns, the model 3"),

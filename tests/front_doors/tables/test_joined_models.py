@@ -90,9 +90,11 @@ def test_damaged_reasons_are_refused(result, key, value, message):
 
 
 def test_ellipses_tilt(truth, rows):
-    display = displays.PairsDisplay.from_estimator(truth, rows)
+    last = truth.means.shape[1] - 1
+    display = displays.PairsDisplay.from_estimator(truth, rows, features=[0, 1, last])
+    assert display.pairs == [(0, 1), (0, last), (1, last)]
     for k in range(2):
-        ellipse = display.axes_[1, 0].patches[2 * k]
+        ellipse = display.axes_.flat[0].patches[2 * k]
         # Every point of the ellipse is one Mahalanobis deviation away.
         points = ellipse.get_patch_transform().transform(
             np.column_stack([np.cos(np.arange(9)), np.sin(np.arange(9))])
@@ -101,7 +103,7 @@ def test_ellipses_tilt(truth, rows):
         matrix = truth.covariances[k, :2, :2] / np.outer(UNITS[:2], UNITS[:2])
         distances = np.einsum("ni,ij,nj->n", offsets, np.linalg.inv(matrix), offsets)
         np.testing.assert_allclose(distances, 1.0, rtol=1e-6)
-    straight = display.axes_[-1, 0].patches[0]
+    straight = display.axes_.flat[1].patches[0]
     assert straight.angle == 0
 
 
