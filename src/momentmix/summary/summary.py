@@ -197,13 +197,13 @@ class MomentSummary:
         if squared_order is None:
             squared_order = min(2, check_count("order", order, 1) - 1)
         layout = Layout(n_features, order, squared_order)
+        n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
+        _check_memory(layout, n_threads or usable_cores())  # before anything of this size is made
         names = None if feature_names is None else check_feature_names(feature_names, n_features)
         if schema is None:
             schema = plain_schema(layout.n_features, names and tuple(names))
         else:
             _check_schema(schema, n_features, names)
-        n_threads = None if n_threads is None else check_count("n_threads", n_threads, 1)
-        _check_memory(layout, n_threads or usable_cores())
         next_id = None if shard_id is None else shard_digest(shard_id)
         self._begin(State(algebra.empty(layout, schema), None, next_id), n_threads)
 
