@@ -121,12 +121,13 @@ class Again(NamedTuple):
         Rows contradict a gap of the mixture, or it has none and is not exact: components within
         each other are no segments where nothing speaks against the mixture. Where in addition
         halves give all of them again clearly, one doubtful gap is none either: of right mixtures
-        of answers with levels, one in some tables has it.
+        of answers with levels, one in some tables has it. One trait behind the columns is no doubt:
+        it makes the evidence −∞.
         """
-        if not is_rejected and self.reproducibility.min() >= CLEARLY:
-            return np.zeros(len(self.reproducibility), dtype=bool)
+        is_clear = not is_rejected and self.reproducibility.min() >= CLEARLY
         without = (self.separation < LEAST_GAP) & is_rejected
-        return np.asarray((without | (self.fitted < CONTRADICTED)).any(axis=1))
+        contradicted = np.isneginf(self.fitted) if is_clear else self.fitted < CONTRADICTED
+        return np.asarray((without | contradicted).any(axis=1))
 
 
 class Halves:
